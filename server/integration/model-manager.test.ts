@@ -8,14 +8,15 @@ import type { ServerOptionsInput } from '../../testkit/simulated-rm/options.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import { LaunchServerInput, RegisterServerInput } from '../contract/servers.ts'
 import { createLogger } from '../log.ts'
-import type { LaunchOptions } from '../model-servers/launcher.ts'
+import { type LaunchOptions, ServerLauncher } from '../model-servers/launcher.ts'
 import { RewardModelManager } from '../model-servers/reward-model-manager.ts'
-import type { ModelTimings } from '../model-servers/timings.ts'
+import { MODEL_TIMINGS, type ModelTimings } from '../model-servers/timings.ts'
 import { SERVER_POOLS } from '../store/connection-budget.ts'
 import { Database } from '../store/database.ts'
 import { JobQueue } from '../store/job-queue.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { ServerLocks } from '../store/server-locks.ts'
+import { ServerRegistry } from '../store/server-registry.ts'
 import { renewLease } from '../store/sql/leases.ts'
 import { serverEvents } from '../store/sql/server-detail.ts'
 import { activeServers, type ServerRow } from '../store/sql/servers.ts'
@@ -598,6 +599,40 @@ describe('a server that another service launched', () => {
     await launched('waits', 'http://127.0.0.1:1', await serviceOn('earlier', 3_500), 'call')
     manager({}, true, { allowCalls: true, processId: await serviceOn('now') })
     await waitFor('its process', () => existsSync(pidFile('waits')))
+  })
+
+  it('stays as it is when this service stops before that service reports', async () => {
+    const other = await serviceOn('gpu-7')
+    await launched('of-file', 'http://gpu-7.invalid:1', other, 'file')
+    await launched('of-call', 'http://gpu-7.invalid:2', other, 'call')
+    const before = await activeServers(db)
+    const input = { engine: 'vllm', port: 1, command }
+    const servers = [LaunchServerInput.parse({ name: 'of-file', ...input })]
+    const registry = new ServerRegistry(db)
+    const control = new Database(database.url, log, SERVER_POOLS.control)
+    databases.push(control)
+    const locks = new ServerLocks(control)
+    const processId = await serviceOn('gpu-8')
+    const launcher = (options: Pick<LaunchOptions, 'servers' | 'allowCalls'>) =>
+      new ServerLauncher(
+        { db, queue, registry, locks, timings: MODEL_TIMINGS, isTurn: undefined, log },
+        { dataDir, env: environment({}), processId, ...options },
+      )
+    for (const options of [
+      { servers: [], allowCalls: false },
+      { servers, allowCalls: true },
+    ]) {
+      const stopped = launcher(options)
+      const started = stopped.start()
+      await stopped.stop(0)
+      await started
+    }
+    const stopped = launcher({ servers: [], allowCalls: true })
+    const launch = stopped.launch(LaunchServerInput.parse({ name: 'of-call', ...input }))
+    const [answer] = await Promise.allSettled([launch, stopped.stop(0)])
+    const steady = ({ state, url, launch }: ServerRow) => ({ state, url, launch })
+    expect((await activeServers(db)).map(steady)).toEqual(before.map(steady))
+    expect(answer).toMatchObject({ status: 'rejected', reason: { reason: 'shutting_down' } })
   })
 
   it('keeps its name for itself until that service has ended', async () => {

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ServerLogDto } from '../contract/server-detail.ts'
 import { type LaunchServerInput, PROBED_SETTINGS } from '../contract/servers.ts'
-import { RewardOpsError } from '../errors.ts'
+import { RewardOpsError, shuttingDown } from '../errors.ts'
 import { maskSecrets } from '../mask-secrets.ts'
 import { checkServerUrl } from '../router/server-admission.ts'
 import { throughOutage } from '../store/database.ts'
@@ -84,6 +84,7 @@ export class ServerLauncher {
     const rows = await throughOutage(() => registry.active(), { forMs: READ_WITHIN_MS })
     const launchedRows = rows.filter(({ launch }) => launch !== null)
     const hosts = await Promise.all(launchedRows.map((row) => this.hostElsewhere(row)))
+    if (this.#stopping) return
     const launched = launchedRows.filter((_, at) => hosts[at] === null)
     const left = await endLeftovers(this.#folder, timings.stopWithinMs, (name, { fingerprint }) => {
       const wanted = this.#wantedAgain(name, launched)
@@ -93,9 +94,13 @@ export class ServerLauncher {
     })
     if (left.length > 0)
       log.warn({ servers: left }, 'ended servers that an earlier run left running')
-    for (const row of launched) await this.#resume(row)
+    for (const row of launched) {
+      if (this.#stopping) return
+      await this.#resume(row)
+    }
     for (const entry of this.#options.servers) {
-      if (!this.#stopping) await this.#beginUnlessTaken(entry, 'file')
+      if (this.#stopping) return
+      await this.#beginUnlessTaken(entry, 'file')
     }
   }
 
@@ -104,7 +109,7 @@ export class ServerLauncher {
    * in this data folder shows that the server was launched by the previous process of this service, which may have just
    * been killed. A log does not show this, because it stays after the server has moved to another host. While a server
    * waits for its restart, it has no record. A killed process seems to run until its last report is 5 s old, so another
-   * process counts only once it has reported again.
+   * process counts only once it has reported again. If this process stops before that, the other one counts.
    */
   async hostElsewhere({ name, launch }: ServerRow): Promise<string | null> {
     const { processId } = this.#options
@@ -114,8 +119,8 @@ export class ServerLauncher {
     const read = () =>
       throughOutage(() => lastServerReport(this.#o.db, of), { forMs: READ_WITHIN_MS })
     const first = await read()
-    for (let last = first; first && last && !this.#stopping; last = await read()) {
-      if (last.seen_at > first.seen_at) return last.host
+    for (let last = first; first && last; last = await read()) {
+      if (this.#stopping || last.seen_at > first.seen_at) return last.host
       await pause(REPORT_LOOK_MS)
     }
     return null
@@ -134,6 +139,7 @@ export class ServerLauncher {
       if (this.#stopping) return
       try {
         if ((await this.#hostOf(input.name)) !== null) continue
+        if (this.#stopping) return
         await this.#begin(input, 'file')
         return
       } catch (error) {
@@ -165,6 +171,7 @@ export class ServerLauncher {
       return
     }
     const host = await this.#hostOf(input.name)
+    if (this.#stopping) return
     if (host !== null) {
       this.#o.log.error(
         { server: input.name, host },
@@ -198,6 +205,7 @@ export class ServerLauncher {
       )
     }
     const host = await this.#hostOf(input.name)
+    if (this.#stopping) throw shuttingDown()
     if (host !== null) {
       throw new RewardOpsError(
         'server_busy',
