@@ -601,6 +601,33 @@ describe('a server that another service launched', () => {
     await waitFor('its process', () => existsSync(pidFile('waits')))
   })
 
+  it.each([
+    ['alive', 'silent'],
+    ['dead', 'declared dead'],
+  ])('keeps its name after an outage of the database (process %s: %s)', async (state) => {
+    const other = await serviceOn('gpu-7', 60_000)
+    await db.adhoc(
+      `update process set state = $2, ended_at = case when $2 = 'dead' then clock_timestamp() end where id = $1`,
+      [other, state],
+    )
+    await launched('rm-0', 'http://gpu-7.invalid:8101', other, 'file')
+    const entry = LaunchServerInput.parse({ name: 'rm-0', engine: 'vllm', port: 1, command })
+    const m = manager({}, false, { allowCalls: true, processId: await serviceOn('gpu-8') })
+    const launch = m.launch(entry)
+    const reports = setInterval(
+      () =>
+        void db.adhoc(
+          "update process set state = 'alive', ended_at = null, last_seen_at = clock_timestamp() where id = $1",
+          [other],
+        ),
+      300,
+    )
+    const [answer] = await Promise.allSettled([launch])
+    clearInterval(reports)
+    expect(answer).toMatchObject({ status: 'rejected', reason: { reason: 'server_busy' } })
+    expect(await row('rm-0')).toMatchObject({ launch: { processId: other } })
+  })
+
   it('stays as it is when this service stops before that service reports', async () => {
     const other = await serviceOn('gpu-7')
     await launched('of-file', 'http://gpu-7.invalid:1', other, 'file')

@@ -30,6 +30,8 @@ const STEADY_MS = 60_000
 const READ_WITHIN_MS = 120_000
 /** Interval at which to look for the next report of another server process, ms. Reports are due every second. */
 const REPORT_LOOK_MS = 200
+/** Number of successive looks without a new report, 5 s in all, after which a process counts as ended. */
+const SILENT_LOOKS = 25
 
 /** Environment variables that launched processes must not inherit: the service's own settings, such as its keys. */
 const OURS = /^(?:REWARDOPS_\w*|DATABASE_URL|PORT|HOST|NODE_ENV|LOG_LEVEL)$/
@@ -70,6 +72,8 @@ export class ServerLauncher {
   readonly #running = new Map<string, Supervised>()
   /** The ends of processes that are being stopped, by the server's name. */
   readonly #ending = new Map<string, Promise<void>>()
+  /** The servers that a start found free, and the processes that launched them, so that it waits once for all. */
+  readonly #free = new Map<string, number | undefined>()
   #stopping = false
 
   constructor(context: ModelsContext, options: LaunchOptions) {
@@ -86,6 +90,7 @@ export class ServerLauncher {
     const hosts = await Promise.all(launchedRows.map((row) => this.hostElsewhere(row)))
     if (this.#stopping) return
     const launched = launchedRows.filter((_, at) => hosts[at] === null)
+    for (const { name, launch } of launched) this.#free.set(name, launch?.processId)
     const left = await endLeftovers(this.#folder, timings.stopWithinMs, (name, { fingerprint }) => {
       const wanted = this.#wantedAgain(name, launched)
       // Without its secrets, a launch's fingerprint is unknown. The process is kept, because it is the last one started
@@ -102,26 +107,31 @@ export class ServerLauncher {
       if (this.#stopping) return
       await this.#beginUnlessTaken(entry, 'file')
     }
+    this.#free.clear()
   }
 
   /**
    * The host of another running server process that launched a server, or null if there is none. The record of a process
    * in this data folder shows that the server was launched by the previous process of this service, which may have just
    * been killed. A log does not show this, because it stays after the server has moved to another host. While a server
-   * waits for its restart, it has no record. A killed process seems to run until its last report is 5 s old, so another
-   * process counts only once it has reported again. If this process stops before that, the other one counts.
+   * waits for its restart, it has no record. A killed process seems to run at first, so another process counts only
+   * once it has reported again, or if this process stops before that. Looks are counted instead of time, because the
+   * other process cannot report during an outage of the database.
    */
   async hostElsewhere({ name, launch }: ServerRow): Promise<string | null> {
     const { processId } = this.#options
     const of = launch?.processId
     if (processId === undefined || of === undefined || of === processId) return null
+    if (this.#free.get(name) === of) return null
     if (existsSync(launchRecordFile(this.#folder, name))) return null
     const read = () =>
       throughOutage(() => lastServerReport(this.#o.db, of), { forMs: READ_WITHIN_MS })
     const first = await read()
-    for (let last = first; first && last; last = await read()) {
-      if (this.#stopping || last.seen_at > first.seen_at) return last.host
+    for (let looks = 0, last = first; first && last && looks < SILENT_LOOKS; looks++) {
+      if (this.#stopping) return last.host
       await pause(REPORT_LOOK_MS)
+      last = await read()
+      if (last && last.seen_at > first.seen_at) return last.host
     }
     return null
   }
