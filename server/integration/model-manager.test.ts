@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
@@ -626,6 +626,35 @@ describe('a server that another service launched', () => {
     clearInterval(reports)
     expect(answer).toMatchObject({ status: 'rejected', reason: { reason: 'server_busy' } })
     expect(await row('rm-0')).toMatchObject({ launch: { processId: other } })
+  })
+
+  it('keeps its state when the process ends that this service launched earlier', async () => {
+    const warnings: object[] = []
+    const loud = Object.create(log, { warn: { value: (about: object) => warnings.push(about) } })
+    const entries = ['ends', 'stops'].map((name, port) =>
+      LaunchServerInput.parse({ name, engine: 'vllm', port: port + 1, command }),
+    )
+    const own = { servers: entries, processId: await serviceOn('gpu-8') }
+    const m = manager({}, true, own, loud)
+    // The record holds the pid once the keeper has started the process.
+    const pid = await waitFor('the processes', () => {
+      if (!existsSync(pidFile('stops')) || !existsSync(pidFile('ends'))) return null
+      return (JSON.parse(readFileSync(pidFile('ends'), 'utf8')) as { pid: number }).pid
+    })
+    await m.stop()
+    const other = await serviceOn('gpu-7')
+    await db.adhoc(
+      `update server set state = 'ready', state_cause = 'tested', launch = jsonb_set(launch, '{processId}', $1)`,
+      [JSON.stringify(other)],
+    )
+    process.kill(pid, 'SIGKILL')
+    await waitFor('the end', async () => {
+      return warnings.length > 1 || (await row('ends')).state !== 'ready'
+    })
+    await m.close(0)
+    for (const name of ['ends', 'stops']) {
+      expect(await row(name)).toMatchObject({ state: 'ready', stateCause: 'tested' })
+    }
   })
 
   it('stays as it is when this service stops before that service reports', async () => {

@@ -277,8 +277,14 @@ export class ServerLauncher {
   async #gone(id: number): Promise<void> {
     const { registry } = this.#o
     const row = await registry.byNumber(id)
-    if (row === undefined || isDrained(row)) return
+    if (row === undefined || this.#isTakenOver(row) || isDrained(row)) return
     await registry.transition(id, { to: 'unreachable', cause: 'the process ends with the service' })
+  }
+
+  /** Whether another service has launched a server since this one did. The row then describes the other process. */
+  #isTakenOver({ launch }: ServerRow): boolean {
+    const { processId } = this.#options
+    return processId !== undefined && launch?.processId !== processId
   }
 
   /** The last lines of a launched server's output. @throws RewardOpsError `server_not_launched` */
@@ -391,13 +397,14 @@ export class ServerLauncher {
     complete: boolean,
   ): Promise<number> {
     const { registry, log } = this.#o
+    // An end of the process is recorded only if the row names this service.
+    await registry.launchedBy(row.id, { ...(row.launch as StoredLaunch), ...this.#launcher() })
     this.#watchEnd(this.#supervise(row.id, input, complete), process)
     // The settings excluded below keep their stored values. The process was probed with them, and a user may have set
     // `selfTestOverride` after the launch.
     const { apiKey, chatTemplate, namedRoute, label, selfTestOverride, ...settings } =
       toStored(input)
     await registry.update(row.id, settings)
-    await registry.launchedBy(row.id, { ...(row.launch as StoredLaunch), ...this.#launcher() })
     await registry.note(row.id, {
       kind: 'process',
       from: row.state,
@@ -448,9 +455,19 @@ export class ServerLauncher {
       })
   }
 
+  #giveUp(supervised: Supervised): void {
+    const { name } = supervised.input
+    clearTimeout(supervised.timer)
+    supervised.stopping = true
+    if (this.#running.get(name) === supervised) this.#running.delete(name)
+    this.#o.log.warn({ server: name }, 'not restarted: another service has launched it')
+  }
+
   /** Marks a server that cannot be restarted, because its secrets were lost with the service that launched it. */
   async #notRestarted({ id, input }: Supervised, end: LaunchEnd): Promise<void> {
     this.#running.delete(input.name)
+    const row = await this.#o.registry.byNumber(id)
+    if (row === undefined || this.#isTakenOver(row)) return
     const how = end.error ?? `ended with ${end.signal ?? `code ${end.code}`}`
     await this.#o.registry.transition(id, {
       to: 'unreachable',
@@ -483,6 +500,7 @@ export class ServerLauncher {
       'launched server ended',
     )
     const row = await registry.byNumber(supervised.id)
+    if (row !== undefined && this.#isTakenOver(row)) return this.#giveUp(supervised)
     const state = row !== undefined && isDrained(row) ? 'draining' : 'registering'
     const before =
       state === 'draining'
