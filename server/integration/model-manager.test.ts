@@ -588,6 +588,8 @@ describe('a server that another service launched', () => {
     )
     return made!.id
   }
+  const report = (id: number) =>
+    void db.adhoc('update process set last_seen_at = clock_timestamp() where id = $1', [id])
   const launched = (name: string, url: string, processId: number, source: 'file' | 'call') =>
     db.adhoc(
       `insert into server (name, url, engine, kind, model, tags, state, launch)
@@ -691,12 +693,46 @@ describe('a server that another service launched', () => {
     expect(answer).toMatchObject({ status: 'rejected', reason: { reason: 'shutting_down' } })
   })
 
+  it('is not launched here after it was removed or launched by a call, and stays drained', async () => {
+    const other = await serviceOn('gpu-7')
+    const reports = setInterval(() => report(other), 100)
+    const names = ['removed', 'called', 'drained']
+    const entries = names.map((name, at) =>
+      LaunchServerInput.parse({ name, engine: 'vllm', port: at + 1, command }),
+    )
+    for (const name of names) await launched(name, 'http://gpu-7.invalid:1', other, 'file')
+    let refusals = 0
+    let ends = 0
+    const loud = Object.create(log, {
+      error: { value: () => refusals++ },
+      info: { value: () => ends++ },
+    })
+    const own = { servers: entries, allowCalls: true, processId: await serviceOn('gpu-8') }
+    const m = manager({ freeNameEveryMs: 50 }, true, own, loud)
+    try {
+      await waitFor('the refusals', () => refusals === 3)
+      await m.drain({ name: 'drained' })
+      await m.remove({ name: 'called' })
+      await m.launch(entries[1]!)
+      const pidOfCalled = () =>
+        (JSON.parse(readFileSync(pidFile('called'), 'utf8')) as { pid: number }).pid
+      const pid = await waitFor('its process', () => existsSync(pidFile('called')) && pidOfCalled())
+      await m.remove({ name: 'removed' })
+      await waitFor('the ends of the waits', () => ends === 2 || existsSync(pidFile('removed')))
+      expect((await activeServers(db)).map(({ name }) => name)).toEqual(['called', 'drained'])
+      expect(pidOfCalled()).toBe(pid)
+    } finally {
+      clearInterval(reports)
+    }
+    await db.adhoc("update process set state = 'dead' where id = $1", [other])
+    await waitFor('its process', () => existsSync(pidFile('drained')))
+    expect(await row('drained')).toMatchObject({ state: 'draining' })
+  })
+
   it('keeps its name for itself until that service has ended', async () => {
     const rm = await simulated()
     const other = await serviceOn('gpu-7')
-    const report = () =>
-      void db.adhoc('update process set last_seen_at = clock_timestamp() where id = $1', [other])
-    const reports = setInterval(report, 100)
+    const reports = setInterval(() => report(other), 100)
     try {
       await launched('rm-0', 'http://gpu-7.invalid:8101', other, 'file')
       const errors: object[] = []

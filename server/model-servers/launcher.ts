@@ -141,19 +141,28 @@ export class ServerLauncher {
     return known === undefined ? null : this.hostElsewhere(known)
   }
 
-  /** Launches a server of the servers file when no other service runs a server of its name any more. */
+  /**
+   * Launches a server of the servers file when no other service runs a server of its name any more. Calls to remove or
+   * launch the server meanwhile are more recent than the file, so they end the wait.
+   */
   async #beginOnceFree(input: LaunchServerInput): Promise<void> {
-    const { log, timings } = this.#o
+    const { log, registry, timings } = this.#o
+    const { name } = input
     for (;;) {
       await pause(timings.freeNameEveryMs, undefined, { ref: false })
       if (this.#stopping) return
       try {
-        if ((await this.#hostOf(input.name)) !== null) continue
+        if ((await this.#hostOf(name)) !== null || isOwnedByAnother(this.#folder, name)) continue
+        const row = await registry.find({ name })
         if (this.#stopping) return
-        await this.#begin(input, 'file')
+        if (this.#running.has(name) || !row?.launch) {
+          log.info({ server: name }, 'not launched any more: it was removed or launched by a call')
+          return
+        }
+        await this.#begin(input, 'file', true, true)
         return
       } catch (error) {
-        log.warn({ err: (error as Error).message, server: input.name }, 'not launched yet')
+        log.warn({ err: (error as Error).message, server: name }, 'not launched yet')
       }
     }
   }
