@@ -1,4 +1,5 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
@@ -8,12 +9,14 @@ import type { ServerOptionsInput } from '../../testkit/simulated-rm/options.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import { LaunchServerInput, RegisterServerInput } from '../contract/servers.ts'
 import { createLogger } from '../log.ts'
+import { writeRecord } from '../model-servers/launch-record.ts'
 import { type LaunchOptions, ServerLauncher } from '../model-servers/launcher.ts'
 import { RewardModelManager } from '../model-servers/reward-model-manager.ts'
 import { MODEL_TIMINGS, type ModelTimings } from '../model-servers/timings.ts'
 import { SERVER_POOLS } from '../store/connection-budget.ts'
 import { Database } from '../store/database.ts'
 import { JobQueue } from '../store/job-queue.ts'
+import { markOf } from '../store/postgres/processes.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { ServerLocks } from '../store/server-locks.ts'
 import { ServerRegistry } from '../store/server-registry.ts'
@@ -597,6 +600,17 @@ describe('a server that another service launched', () => {
       [name, url, { argv: command, cwd: null, source, model: 'm', complete: true, processId }],
     )
 
+  function launcher(options: Omit<LaunchOptions, 'dataDir' | 'env'>): ServerLauncher {
+    const control = new Database(database.url, log, SERVER_POOLS.control)
+    databases.push(control)
+    const registry = new ServerRegistry(db)
+    const locks = new ServerLocks(control)
+    return new ServerLauncher(
+      { db, queue, registry, locks, timings: MODEL_TIMINGS, isTurn: undefined, log },
+      { dataDir, env: environment({}), ...options },
+    )
+  }
+
   it('is launched again if that service was killed while the process waited for its restart', async () => {
     await launched('waits', 'http://127.0.0.1:1', await serviceOn('earlier', 3_500), 'call')
     manager({}, true, { allowCalls: true, processId: await serviceOn('now') })
@@ -666,31 +680,45 @@ describe('a server that another service launched', () => {
     const before = await activeServers(db)
     const input = { engine: 'vllm', port: 1, command }
     const servers = [LaunchServerInput.parse({ name: 'of-file', ...input })]
-    const registry = new ServerRegistry(db)
-    const control = new Database(database.url, log, SERVER_POOLS.control)
-    databases.push(control)
-    const locks = new ServerLocks(control)
     const processId = await serviceOn('gpu-8')
-    const launcher = (options: Pick<LaunchOptions, 'servers' | 'allowCalls'>) =>
-      new ServerLauncher(
-        { db, queue, registry, locks, timings: MODEL_TIMINGS, isTurn: undefined, log },
-        { dataDir, env: environment({}), processId, ...options },
-      )
     for (const options of [
       { servers: [], allowCalls: false },
       { servers, allowCalls: true },
     ]) {
-      const stopped = launcher(options)
+      const stopped = launcher({ processId, ...options })
       const started = stopped.start()
       await stopped.stop(0)
       await started
     }
-    const stopped = launcher({ servers: [], allowCalls: true })
+    const stopped = launcher({ processId, servers: [], allowCalls: true })
     const launch = stopped.launch(LaunchServerInput.parse({ name: 'of-call', ...input }))
     const [answer] = await Promise.allSettled([launch, stopped.stop(0)])
     const steady = ({ state, url, launch }: ServerRow) => ({ state, url, launch })
     expect((await activeServers(db)).map(steady)).toEqual(before.map(steady))
     expect(answer).toMatchObject({ status: 'rejected', reason: { reason: 'shutting_down' } })
+  })
+
+  it('is left alone while another service on this data folder runs it', async () => {
+    const rm = await simulated()
+    const engine = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1_000)'])
+    try {
+      const mark = await waitFor('its mark', () => markOf(engine.pid!))
+      mkdirSync(join(dataDir, 'servers'), { recursive: true })
+      const record = { ...mark, keeper: mark, fingerprint: '' }
+      writeRecord(pidFile('neighbor'), record)
+      writeRecord(join(dataDir, 'servers', 'neighbor.owner'), mark)
+      await launched('neighbor', 'http://127.0.0.1:1', await serviceOn('here'), 'file')
+      const processId = await serviceOn('here')
+      await launcher({ processId, servers: [], allowCalls: false }).start()
+      expect(await row('neighbor')).toMatchObject({ state: 'registering' })
+      const m = manager({}, false, { processId })
+      const refused = { reason: 'server_busy', message: expect.stringContaining('data folder') }
+      await expect(register(m, 'neighbor', rm)).rejects.toMatchObject(refused)
+      await expect(m.update({ name: 'neighbor' }, { url: rm.url })).rejects.toMatchObject(refused)
+    } finally {
+      engine.kill('SIGKILL')
+      rmSync(pidFile('neighbor'), { force: true })
+    }
   })
 
   it('is not launched here after it was removed or launched by a call, and stays drained', async () => {

@@ -33,6 +33,8 @@ const REPORT_LOOK_MS = 200
 /** Number of successive looks without a new report, 5 s in all, after which a process counts as ended. */
 const SILENT_LOOKS = 25
 
+const NEIGHBOR = 'another service on this data folder'
+
 /** Environment variables that launched processes must not inherit: the service's own settings, such as its keys. */
 const OURS = /^(?:REWARDOPS_\w*|DATABASE_URL|PORT|HOST|NODE_ENV|LOG_LEVEL)$/
 
@@ -87,7 +89,7 @@ export class ServerLauncher {
     // A busy disk can delay the first query. No later attempt follows, so this query is retried.
     const rows = await throughOutage(() => registry.active(), { forMs: READ_WITHIN_MS })
     const launchedRows = rows.filter(({ launch }) => launch !== null)
-    const hosts = await Promise.all(launchedRows.map((row) => this.hostElsewhere(row)))
+    const hosts = await Promise.all(launchedRows.map((row) => this.#hostElsewhere(row)))
     if (this.#stopping) return
     const launched = launchedRows.filter((_, at) => hosts[at] === null)
     for (const { name, launch } of launched) this.#free.set(name, launch?.processId)
@@ -118,7 +120,7 @@ export class ServerLauncher {
    * once it has reported again, or if this process stops before that. Looks are counted instead of time, because the
    * other process cannot report during an outage of the database.
    */
-  async hostElsewhere({ name, launch }: ServerRow): Promise<string | null> {
+  async #hostElsewhere({ name, launch }: ServerRow): Promise<string | null> {
     const { processId } = this.#options
     const of = launch?.processId
     if (processId === undefined || of === undefined || of === processId) return null
@@ -138,7 +140,7 @@ export class ServerLauncher {
 
   async #hostOf(name: string): Promise<string | null> {
     const known = await this.#o.registry.find({ name })
-    return known === undefined ? null : this.hostElsewhere(known)
+    return known === undefined ? null : this.#hostElsewhere(known)
   }
 
   /**
@@ -186,7 +188,7 @@ export class ServerLauncher {
   ): Promise<void> {
     if (isOwnedByAnother(this.#folder, input.name)) {
       const { log } = this.#o
-      log.warn({ server: input.name }, 'not launched: another service on this data folder runs it')
+      log.warn({ server: input.name }, `not launched: ${NEIGHBOR} runs it`)
       return
     }
     const host = await this.#hostOf(input.name)
@@ -218,10 +220,7 @@ export class ServerLauncher {
     const url = checkServerUrl(urlOf(input))
     if (!url.ok) throw refusal(url)
     if (isOwnedByAnother(this.#folder, input.name)) {
-      throw new RewardOpsError(
-        'server_busy',
-        `${input.name} is launched by another service on this data folder.`,
-      )
+      throw new RewardOpsError('server_busy', `${input.name} is launched by ${NEIGHBOR}.`)
     }
     const host = await this.#hostOf(input.name)
     if (this.#stopping) throw shuttingDown()
@@ -235,8 +234,12 @@ export class ServerLauncher {
     return this.#begin(input, 'call')
   }
 
-  runs(name: string): boolean {
-    return this.#running.has(name)
+  /** The service that launched a server and keeps its process running, or null if there is none. */
+  async launcherOf(row: ServerRow): Promise<string | null> {
+    if (this.#running.has(row.name)) return 'this service'
+    if (isOwnedByAnother(this.#folder, row.name)) return NEIGHBOR
+    const host = await this.#hostElsewhere(row)
+    return host === null ? null : `the service on the host ${host}`
   }
 
   /** Ends a server's process without a restart. Also waits for an end in progress. */
@@ -315,6 +318,7 @@ export class ServerLauncher {
     const { registry } = this.#o
     const launch = row.launch as StoredLaunch
     if (this.#options.servers.some((entry) => entry.name === row.name)) return
+    if (isOwnedByAnother(this.#folder, row.name)) return
     if (launch.source === 'file') {
       await registry.remove(row.id, 'no longer in REWARDOPS_SERVERS_FILE')
       return

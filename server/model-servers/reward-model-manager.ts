@@ -124,7 +124,7 @@ export class RewardModelManager {
     if (!url.ok) throw refusal(url)
     const known = await this.#o.registry.find({ name: input.name })
     if (!known) return this.#admit(input, url.url, undefined)
-    const launcher = await this.#launcherOf(known)
+    const launcher = await this.#launcher.launcherOf(known)
     if (launcher !== null) {
       throw new RewardOpsError(
         'server_busy',
@@ -228,7 +228,7 @@ export class RewardModelManager {
       Object.entries(changes).filter(([, value]) => value !== undefined),
     ) as Pick<RegisterServerInput, keyof ServerChanges>
     if (given.url !== undefined || PROBED_SETTINGS.some((field) => field in given)) {
-      const launcher = await this.#launcherOf(row)
+      const launcher = await this.#launcher.launcherOf(row)
       if (launcher !== null) {
         throw new RewardOpsError(
           'server_busy',
@@ -245,13 +245,6 @@ export class RewardModelManager {
     if (changes.selfTestOverride !== undefined) await this.#override(row, changes.selfTestOverride)
     await this.#o.registry.update(row.id, given)
     return this.find(ref)
-  }
-
-  /** The service that launched a server and keeps its process running, or null if there is none. */
-  async #launcherOf(row: ServerRow): Promise<string | null> {
-    if (this.#launcher.runs(row.name)) return 'this service'
-    const host = await this.#launcher.hostElsewhere(row)
-    return host === null ? null : `the service on the host ${host}`
   }
 
   /**
