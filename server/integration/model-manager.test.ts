@@ -673,6 +673,26 @@ describe('a server that another service launched', () => {
     }
   })
 
+  it('reports its model when it is resumed, if it was launched while drained', async () => {
+    const rm = await simulated()
+    await launched('rm-0', rm.url, await serviceOn('gpu-7'), 'call')
+    await db.adhoc(
+      `update server set state = 'draining', state_cause = 'drain requested', launch = launch || '{"model": null}'`,
+    )
+    const m = manager({}, false)
+    expect(await m.resume({ name: 'rm-0' })).toMatchObject({ state: 'ready', model: rm.model })
+  })
+
+  it('keeps the model of a later registration', async () => {
+    const rm = await simulated()
+    await launched('rm-0', 'http://127.0.0.1:1', 0, 'call')
+    await db.adhoc(`update server set launch = launch || '{"model": null}'`)
+    const m = manager({}, false)
+    const named = { engine: 'vllm', model: 'adapter', ifUnreachable: 'keep' }
+    expect(await register(m, 'rm-0', rm, named)).toMatchObject({ state: 'unreachable' })
+    expect(await m.probe({ name: 'rm-0' })).toMatchObject({ model: 'adapter' })
+  })
+
   it('stays as it is when this service stops before that service reports', async () => {
     const other = await serviceOn('gpu-7')
     await launched('of-file', 'http://gpu-7.invalid:1', other, 'file')

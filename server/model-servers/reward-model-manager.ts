@@ -161,7 +161,7 @@ export class RewardModelManager {
     checkPool(input.name, fields, await registry.active())
     const pool = poolOfModel(fields.model)
     await queue.ensure(pool)
-    if (!probe.ok) return this.#keep(input, fields, probe, pool)
+    if (!probe.ok) return this.#keep(input, fields, probe, pool, known)
     const facts = factsOf(probe, apiKey)
     // A server that does not report its state counts as still asleep, because a call could crash it.
     const remembered = known?.state === 'sleeping' && known.url === fields.url && !probe.sleeping
@@ -173,11 +173,12 @@ export class RewardModelManager {
       : await this.#trust.examine(subject(input.name, fields, facts, known), true)
     if (examination?.routeMissing) {
       const failure = noScoreRoute(probe.engine, input.kind, examination.selfTest.detail)
-      return this.#keep(input, keptFields(input, url, failure), failure, pool)
+      return this.#keep(input, keptFields(input, url, failure), failure, pool, known)
     }
     const id = await registry.save(input.name, {
       fields,
       facts,
+      ...launchOf(known, fields),
       selfTest: examination?.selfTest ?? null,
       state: examination?.to ?? 'sleeping',
       cause: examination ? `registered; ${examination.cause}` : 'registered asleep',
@@ -194,10 +195,12 @@ export class RewardModelManager {
     fields: RegistrationFields,
     failure: ProbeFailure,
     pool: string,
+    known: ServerRow | undefined,
   ): Promise<ServerRow> {
     const id = await this.#o.registry.save(name, {
       fields,
       facts: null,
+      ...launchOf(known, fields),
       // A registration accepts the server's present scores, so earlier baselines do not count.
       selfTest: null,
       state: 'unreachable',
@@ -400,6 +403,11 @@ function busy(row: ServerRow, what: string): RewardOpsError {
     'server_busy',
     `${row.name} cannot be ${what} while it is ${row.state} (${row.stateCause ?? 'no cause'}).`,
   )
+}
+
+/** The launch of a server that is registered again. A registration names the model, which is then not open. */
+function launchOf(known: ServerRow | undefined, { model }: RegistrationFields) {
+  return known?.launch ? { launch: { ...known.launch, model } } : {}
 }
 
 /** The subject of a self-test for a server that has no row yet, or whose row is about to change. */
