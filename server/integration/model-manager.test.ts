@@ -1,5 +1,5 @@
-import { spawnSync } from 'node:child_process'
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { spawn, spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
@@ -11,14 +11,17 @@ import { requeueOrphans } from '../background/worker-supervisor.ts'
 import { ProcessRow } from '../cluster/process-row.ts'
 import { LaunchServerInput, RegisterServerInput } from '../contract/servers.ts'
 import { createLogger } from '../log.ts'
-import type { LaunchOptions } from '../model-servers/launcher.ts'
+import { writeRecord } from '../model-servers/launch-record.ts'
+import { type LaunchOptions, ServerLauncher } from '../model-servers/launcher.ts'
 import { RewardModelManager } from '../model-servers/reward-model-manager.ts'
-import type { ModelTimings } from '../model-servers/timings.ts'
+import { MODEL_TIMINGS, type ModelTimings } from '../model-servers/timings.ts'
 import { SERVER_POOLS } from '../store/connection-budget.ts'
 import { Database } from '../store/database.ts'
 import { JobQueue } from '../store/job-queue.ts'
+import { markOf } from '../store/postgres/processes.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { ServerLocks } from '../store/server-locks.ts'
+import { ServerRegistry } from '../store/server-registry.ts'
 import { renewLease } from '../store/sql/leases.ts'
 import { serverEvents } from '../store/sql/server-detail.ts'
 import { activeServers, type ServerRow } from '../store/sql/servers.ts'
@@ -605,6 +608,8 @@ describe('a server that another service launched', () => {
     )
     return made!.id
   }
+  const report = (id: number) =>
+    void db.adhoc('update process set last_seen_at = clock_timestamp() where id = $1', [id])
   const launched = (name: string, url: string, processId: number, source: 'file' | 'call') =>
     db.adhoc(
       `insert into server (name, url, engine, kind, model, tags, state, launch)
@@ -612,18 +617,187 @@ describe('a server that another service launched', () => {
       [name, url, { argv: command, cwd: null, source, model: 'm', complete: true, processId }],
     )
 
+  function launcher(options: Omit<LaunchOptions, 'dataDir' | 'env'>): ServerLauncher {
+    const control = new Database(database.url, log, SERVER_POOLS.control)
+    databases.push(control)
+    const registry = new ServerRegistry(db)
+    const locks = new ServerLocks(control)
+    return new ServerLauncher(
+      { db, queue, registry, locks, timings: MODEL_TIMINGS, isTurn: undefined, log },
+      { dataDir, env: environment({}), ...options },
+    )
+  }
+
   it('is launched again if that service was killed while the process waited for its restart', async () => {
     await launched('waits', 'http://127.0.0.1:1', await serviceOn('earlier', 3_500), 'call')
     manager({}, true, { allowCalls: true, processId: await serviceOn('now') })
     await waitFor('its process', () => existsSync(pidFile('waits')))
   })
 
+  it.each([
+    ['alive', 'silent'],
+    ['dead', 'declared dead'],
+  ])('keeps its name after an outage of the database (process %s: %s)', async (state) => {
+    const other = await serviceOn('gpu-7', 60_000)
+    await db.adhoc(
+      `update process set state = $2, ended_at = case when $2 = 'dead' then clock_timestamp() end where id = $1`,
+      [other, state],
+    )
+    await launched('rm-0', 'http://gpu-7.invalid:8101', other, 'file')
+    const entry = LaunchServerInput.parse({ name: 'rm-0', engine: 'vllm', port: 1, command })
+    const m = manager({}, false, { allowCalls: true, processId: await serviceOn('gpu-8') })
+    const launch = m.launch(entry)
+    const reports = setInterval(
+      () =>
+        void db.adhoc(
+          "update process set state = 'alive', ended_at = null, last_seen_at = clock_timestamp() where id = $1",
+          [other],
+        ),
+      300,
+    )
+    const [answer] = await Promise.allSettled([launch])
+    clearInterval(reports)
+    expect(answer).toMatchObject({ status: 'rejected', reason: { reason: 'server_busy' } })
+    expect(await row('rm-0')).toMatchObject({ launch: { processId: other } })
+  })
+
+  it('keeps its state when the process ends that this service launched earlier', async () => {
+    const warnings: object[] = []
+    const loud = Object.create(log, { warn: { value: (about: object) => warnings.push(about) } })
+    const entries = ['ends', 'stops'].map((name, port) =>
+      LaunchServerInput.parse({ name, engine: 'vllm', port: port + 1, command }),
+    )
+    const own = { servers: entries, processId: await serviceOn('gpu-8') }
+    const m = manager({}, true, own, loud)
+    // The record holds the pid once the keeper has started the process.
+    const pid = await waitFor('the processes', () => {
+      if (!existsSync(pidFile('stops')) || !existsSync(pidFile('ends'))) return null
+      return (JSON.parse(readFileSync(pidFile('ends'), 'utf8')) as { pid: number }).pid
+    })
+    await m.stop()
+    const other = await serviceOn('gpu-7')
+    await db.adhoc(
+      `update server set state = 'ready', state_cause = 'tested', launch = jsonb_set(launch, '{processId}', $1)`,
+      [JSON.stringify(other)],
+    )
+    process.kill(pid, 'SIGKILL')
+    await waitFor('the end', async () => {
+      return warnings.length > 1 || (await row('ends')).state !== 'ready'
+    })
+    await m.close(0)
+    for (const name of ['ends', 'stops']) {
+      expect(await row(name)).toMatchObject({ state: 'ready', stateCause: 'tested' })
+    }
+  })
+
+  it('reports its model when it is resumed, if it was launched while drained', async () => {
+    const rm = await simulated()
+    await launched('rm-0', rm.url, await serviceOn('gpu-7'), 'call')
+    await db.adhoc(
+      `update server set state = 'draining', state_cause = 'drain requested', launch = launch || '{"model": null}'`,
+    )
+    const m = manager({}, false)
+    expect(await m.resume({ name: 'rm-0' })).toMatchObject({ state: 'ready', model: rm.model })
+  })
+
+  it('keeps the model of a later registration', async () => {
+    const rm = await simulated()
+    await launched('rm-0', 'http://127.0.0.1:1', 0, 'call')
+    await db.adhoc(`update server set launch = launch || '{"model": null}'`)
+    const m = manager({}, false)
+    const named = { engine: 'vllm', model: 'adapter', ifUnreachable: 'keep' }
+    expect(await register(m, 'rm-0', rm, named)).toMatchObject({ state: 'unreachable' })
+    expect(await m.probe({ name: 'rm-0' })).toMatchObject({ model: 'adapter' })
+  })
+
+  it('stays as it is when this service stops before that service reports', async () => {
+    const other = await serviceOn('gpu-7')
+    await launched('of-file', 'http://gpu-7.invalid:1', other, 'file')
+    await launched('of-call', 'http://gpu-7.invalid:2', other, 'call')
+    const before = await activeServers(db)
+    const input = { engine: 'vllm', port: 1, command }
+    const servers = [LaunchServerInput.parse({ name: 'of-file', ...input })]
+    const processId = await serviceOn('gpu-8')
+    for (const options of [
+      { servers: [], allowCalls: false },
+      { servers, allowCalls: true },
+    ]) {
+      const stopped = launcher({ processId, ...options })
+      const started = stopped.start()
+      await stopped.stop(0)
+      await started
+    }
+    const stopped = launcher({ processId, servers: [], allowCalls: true })
+    const launch = stopped.launch(LaunchServerInput.parse({ name: 'of-call', ...input }))
+    const [answer] = await Promise.allSettled([launch, stopped.stop(0)])
+    const steady = ({ state, url, launch }: ServerRow) => ({ state, url, launch })
+    expect((await activeServers(db)).map(steady)).toEqual(before.map(steady))
+    expect(answer).toMatchObject({ status: 'rejected', reason: { reason: 'shutting_down' } })
+  })
+
+  it('is left alone while another service on this data folder runs it', async () => {
+    const rm = await simulated()
+    const engine = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1_000)'])
+    try {
+      const mark = await waitFor('its mark', () => markOf(engine.pid!))
+      mkdirSync(join(dataDir, 'servers'), { recursive: true })
+      const record = { ...mark, keeper: mark, fingerprint: '' }
+      writeRecord(pidFile('neighbor'), record)
+      writeRecord(join(dataDir, 'servers', 'neighbor.owner'), mark)
+      await launched('neighbor', 'http://127.0.0.1:1', await serviceOn('here'), 'file')
+      const processId = await serviceOn('here')
+      await launcher({ processId, servers: [], allowCalls: false }).start()
+      expect(await row('neighbor')).toMatchObject({ state: 'registering' })
+      const m = manager({}, false, { processId })
+      const refused = { reason: 'server_busy', message: expect.stringContaining('data folder') }
+      await expect(register(m, 'neighbor', rm)).rejects.toMatchObject(refused)
+      await expect(m.update({ name: 'neighbor' }, { url: rm.url })).rejects.toMatchObject(refused)
+    } finally {
+      engine.kill('SIGKILL')
+      rmSync(pidFile('neighbor'), { force: true })
+    }
+  })
+
+  it('is not launched here after it was removed or launched by a call, and stays drained', async () => {
+    const other = await serviceOn('gpu-7')
+    const reports = setInterval(() => report(other), 100)
+    const names = ['removed', 'called', 'drained']
+    const entries = names.map((name, at) =>
+      LaunchServerInput.parse({ name, engine: 'vllm', port: at + 1, command }),
+    )
+    for (const name of names) await launched(name, 'http://gpu-7.invalid:1', other, 'file')
+    let refusals = 0
+    let ends = 0
+    const loud = Object.create(log, {
+      error: { value: () => refusals++ },
+      info: { value: () => ends++ },
+    })
+    const own = { servers: entries, allowCalls: true, processId: await serviceOn('gpu-8') }
+    const m = manager({ freeNameEveryMs: 50 }, true, own, loud)
+    try {
+      await waitFor('the refusals', () => refusals === 3)
+      await m.drain({ name: 'drained' })
+      await m.remove({ name: 'called' })
+      await m.launch(entries[1]!)
+      const pidOfCalled = () =>
+        (JSON.parse(readFileSync(pidFile('called'), 'utf8')) as { pid: number }).pid
+      const pid = await waitFor('its process', () => existsSync(pidFile('called')) && pidOfCalled())
+      await m.remove({ name: 'removed' })
+      await waitFor('the ends of the waits', () => ends === 2 || existsSync(pidFile('removed')))
+      expect((await activeServers(db)).map(({ name }) => name)).toEqual(['called', 'drained'])
+      expect(pidOfCalled()).toBe(pid)
+    } finally {
+      clearInterval(reports)
+    }
+    await db.adhoc("update process set state = 'dead' where id = $1", [other])
+    await waitFor('its process', () => existsSync(pidFile('drained')))
+    expect(await row('drained')).toMatchObject({ state: 'draining' })
+  })
+
   it('keeps its name for itself until that service has ended', async () => {
     const rm = await simulated()
     const other = await serviceOn('gpu-7')
-    const report = () =>
-      void db.adhoc('update process set last_seen_at = clock_timestamp() where id = $1', [other])
-    const reports = setInterval(report, 100)
+    const reports = setInterval(() => report(other), 100)
     try {
       await launched('rm-0', 'http://gpu-7.invalid:8101', other, 'file')
       const errors: object[] = []

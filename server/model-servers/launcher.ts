@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ServerLogDto } from '../contract/server-detail.ts'
 import { type LaunchServerInput, PROBED_SETTINGS } from '../contract/servers.ts'
-import { RewardOpsError } from '../errors.ts'
+import { RewardOpsError, shuttingDown } from '../errors.ts'
 import { maskSecrets } from '../mask-secrets.ts'
 import { checkServerUrl } from '../router/server-admission.ts'
 import { throughOutage } from '../store/database.ts'
@@ -30,6 +30,10 @@ const STEADY_MS = 60_000
 const READ_WITHIN_MS = 120_000
 /** Interval at which to look for the next report of another server process, ms. Reports are due every second. */
 const REPORT_LOOK_MS = 200
+/** Number of successive looks without a new report, 5 s in all, after which a process counts as ended. */
+const SILENT_LOOKS = 25
+
+const NEIGHBOR = 'another service on this data folder'
 
 /** Environment variables that launched processes must not inherit: the service's own settings, such as its keys. */
 const OURS = /^(?:REWARDOPS_\w*|DATABASE_URL|PORT|HOST|NODE_ENV|LOG_LEVEL)$/
@@ -70,6 +74,8 @@ export class ServerLauncher {
   readonly #running = new Map<string, Supervised>()
   /** The ends of processes that are being stopped, by the server's name. */
   readonly #ending = new Map<string, Promise<void>>()
+  /** The servers that a start found free, and the processes that launched them, so that it waits once for all. */
+  readonly #free = new Map<string, number | undefined>()
   #stopping = false
 
   constructor(context: ModelsContext, options: LaunchOptions) {
@@ -83,8 +89,10 @@ export class ServerLauncher {
     // A busy disk can delay the first query. No later attempt follows, so this query is retried.
     const rows = await throughOutage(() => registry.active(), { forMs: READ_WITHIN_MS })
     const launchedRows = rows.filter(({ launch }) => launch !== null)
-    const hosts = await Promise.all(launchedRows.map((row) => this.hostElsewhere(row)))
+    const hosts = await Promise.all(launchedRows.map((row) => this.#hostElsewhere(row)))
+    if (this.#stopping) return
     const launched = launchedRows.filter((_, at) => hosts[at] === null)
+    for (const { name, launch } of launched) this.#free.set(name, launch?.processId)
     const left = await endLeftovers(this.#folder, timings.stopWithinMs, (name, { fingerprint }) => {
       const wanted = this.#wantedAgain(name, launched)
       // Without its secrets, a launch's fingerprint is unknown. The process is kept, because it is the last one started
@@ -93,51 +101,70 @@ export class ServerLauncher {
     })
     if (left.length > 0)
       log.warn({ servers: left }, 'ended servers that an earlier run left running')
-    for (const row of launched) await this.#resume(row)
-    for (const entry of this.#options.servers) {
-      if (!this.#stopping) await this.#beginUnlessTaken(entry, 'file')
+    for (const row of launched) {
+      if (this.#stopping) return
+      await this.#resume(row)
     }
+    for (const entry of this.#options.servers) {
+      if (this.#stopping) return
+      await this.#beginUnlessTaken(entry, 'file')
+    }
+    this.#free.clear()
   }
 
   /**
    * The host of another running server process that launched a server, or null if there is none. The record of a process
    * in this data folder shows that the server was launched by the previous process of this service, which may have just
    * been killed. A log does not show this, because it stays after the server has moved to another host. While a server
-   * waits for its restart, it has no record. A killed process seems to run until its last report is 5 s old, so another
-   * process counts only once it has reported again.
+   * waits for its restart, it has no record. A killed process seems to run at first, so another process counts only
+   * once it has reported again, or if this process stops before that. Looks are counted instead of time, because the
+   * other process cannot report during an outage of the database.
    */
-  async hostElsewhere({ name, launch }: ServerRow): Promise<string | null> {
+  async #hostElsewhere({ name, launch }: ServerRow): Promise<string | null> {
     const { processId } = this.#options
     const of = launch?.processId
     if (processId === undefined || of === undefined || of === processId) return null
+    if (this.#free.get(name) === of) return null
     if (existsSync(launchRecordFile(this.#folder, name))) return null
     const read = () =>
       throughOutage(() => lastServerReport(this.#o.db, of), { forMs: READ_WITHIN_MS })
     const first = await read()
-    for (let last = first; first && last && !this.#stopping; last = await read()) {
-      if (last.seen_at > first.seen_at) return last.host
+    for (let looks = 0, last = first; first && last && looks < SILENT_LOOKS; looks++) {
+      if (this.#stopping) return last.host
       await pause(REPORT_LOOK_MS)
+      last = await read()
+      if (last && last.seen_at > first.seen_at) return last.host
     }
     return null
   }
 
   async #hostOf(name: string): Promise<string | null> {
     const known = await this.#o.registry.find({ name })
-    return known === undefined ? null : this.hostElsewhere(known)
+    return known === undefined ? null : this.#hostElsewhere(known)
   }
 
-  /** Launches a server of the servers file when no other service runs a server of its name any more. */
+  /**
+   * Launches a server of the servers file when no other service runs a server of its name any more. Calls to remove or
+   * launch the server meanwhile are more recent than the file, so they end the wait.
+   */
   async #beginOnceFree(input: LaunchServerInput): Promise<void> {
-    const { log, timings } = this.#o
+    const { log, registry, timings } = this.#o
+    const { name } = input
     for (;;) {
       await pause(timings.freeNameEveryMs, undefined, { ref: false })
       if (this.#stopping) return
       try {
-        if ((await this.#hostOf(input.name)) !== null) continue
-        await this.#begin(input, 'file')
+        if ((await this.#hostOf(name)) !== null || isOwnedByAnother(this.#folder, name)) continue
+        const row = await registry.find({ name })
+        if (this.#stopping) return
+        if (this.#running.has(name) || !row?.launch) {
+          log.info({ server: name }, 'not launched any more: it was removed or launched by a call')
+          return
+        }
+        await this.#begin(input, 'file', true, true)
         return
       } catch (error) {
-        log.warn({ err: (error as Error).message, server: input.name }, 'not launched yet')
+        log.warn({ err: (error as Error).message, server: name }, 'not launched yet')
       }
     }
   }
@@ -161,10 +188,11 @@ export class ServerLauncher {
   ): Promise<void> {
     if (isOwnedByAnother(this.#folder, input.name)) {
       const { log } = this.#o
-      log.warn({ server: input.name }, 'not launched: another service on this data folder runs it')
+      log.warn({ server: input.name }, `not launched: ${NEIGHBOR} runs it`)
       return
     }
     const host = await this.#hostOf(input.name)
+    if (this.#stopping) return
     if (host !== null) {
       this.#o.log.error(
         { server: input.name, host },
@@ -192,12 +220,10 @@ export class ServerLauncher {
     const url = checkServerUrl(urlOf(input))
     if (!url.ok) throw refusal(url)
     if (isOwnedByAnother(this.#folder, input.name)) {
-      throw new RewardOpsError(
-        'server_busy',
-        `${input.name} is launched by another service on this data folder.`,
-      )
+      throw new RewardOpsError('server_busy', `${input.name} is launched by ${NEIGHBOR}.`)
     }
     const host = await this.#hostOf(input.name)
+    if (this.#stopping) throw shuttingDown()
     if (host !== null) {
       throw new RewardOpsError(
         'server_busy',
@@ -208,8 +234,12 @@ export class ServerLauncher {
     return this.#begin(input, 'call')
   }
 
-  runs(name: string): boolean {
-    return this.#running.has(name)
+  /** The service that launched a server and keeps its process running, or null if there is none. */
+  async launcherOf(row: ServerRow): Promise<string | null> {
+    if (this.#running.has(row.name)) return 'this service'
+    if (isOwnedByAnother(this.#folder, row.name)) return NEIGHBOR
+    const host = await this.#hostElsewhere(row)
+    return host === null ? null : `the service on the host ${host}`
   }
 
   /** Ends a server's process without a restart. Also waits for an end in progress. */
@@ -259,8 +289,14 @@ export class ServerLauncher {
   async #gone(id: number): Promise<void> {
     const { registry } = this.#o
     const row = await registry.byNumber(id)
-    if (row === undefined || isDrained(row)) return
+    if (row === undefined || this.#isTakenOver(row) || isDrained(row)) return
     await registry.transition(id, { to: 'unreachable', cause: 'the process ends with the service' })
+  }
+
+  /** Whether another service has launched a server since this one did. The row then describes the other process. */
+  #isTakenOver({ launch }: ServerRow): boolean {
+    const { processId } = this.#options
+    return processId !== undefined && launch?.processId !== processId
   }
 
   /** The last lines of a launched server's output. @throws RewardOpsError `server_not_launched` */
@@ -282,6 +318,7 @@ export class ServerLauncher {
     const { registry } = this.#o
     const launch = row.launch as StoredLaunch
     if (this.#options.servers.some((entry) => entry.name === row.name)) return
+    if (isOwnedByAnother(this.#folder, row.name)) return
     if (launch.source === 'file') {
       await registry.remove(row.id, 'no longer in REWARDOPS_SERVERS_FILE')
       return
@@ -373,13 +410,14 @@ export class ServerLauncher {
     complete: boolean,
   ): Promise<number> {
     const { registry, log } = this.#o
+    // An end of the process is recorded only if the row names this service.
+    await registry.launchedBy(row.id, { ...(row.launch as StoredLaunch), ...this.#launcher() })
     this.#watchEnd(this.#supervise(row.id, input, complete), process)
     // The settings excluded below keep their stored values. The process was probed with them, and a user may have set
     // `selfTestOverride` after the launch.
     const { apiKey, chatTemplate, namedRoute, label, selfTestOverride, ...settings } =
       toStored(input)
     await registry.update(row.id, settings)
-    await registry.launchedBy(row.id, { ...(row.launch as StoredLaunch), ...this.#launcher() })
     await registry.note(row.id, {
       kind: 'process',
       from: row.state,
@@ -430,9 +468,19 @@ export class ServerLauncher {
       })
   }
 
+  #giveUp(supervised: Supervised): void {
+    const { name } = supervised.input
+    clearTimeout(supervised.timer)
+    supervised.stopping = true
+    if (this.#running.get(name) === supervised) this.#running.delete(name)
+    this.#o.log.warn({ server: name }, 'not restarted: another service has launched it')
+  }
+
   /** Marks a server that cannot be restarted, because its secrets were lost with the service that launched it. */
   async #notRestarted({ id, input }: Supervised, end: LaunchEnd): Promise<void> {
     this.#running.delete(input.name)
+    const row = await this.#o.registry.byNumber(id)
+    if (row === undefined || this.#isTakenOver(row)) return
     const how = end.error ?? `ended with ${end.signal ?? `code ${end.code}`}`
     await this.#o.registry.transition(id, {
       to: 'unreachable',
@@ -465,6 +513,7 @@ export class ServerLauncher {
       'launched server ended',
     )
     const row = await registry.byNumber(supervised.id)
+    if (row !== undefined && this.#isTakenOver(row)) return this.#giveUp(supervised)
     const state = row !== undefined && isDrained(row) ? 'draining' : 'registering'
     const before =
       state === 'draining'

@@ -125,7 +125,7 @@ export class RewardModelManager {
     if (!url.ok) throw refusal(url)
     const known = await this.#o.registry.find({ name: input.name })
     if (!known) return this.#admit(input, url.url, undefined)
-    const launcher = await this.#launcherOf(known)
+    const launcher = await this.#launcher.launcherOf(known)
     if (launcher !== null) {
       throw new RewardOpsError(
         'server_busy',
@@ -162,7 +162,7 @@ export class RewardModelManager {
     checkPool(input.name, fields, await registry.active())
     const pool = poolOfModel(fields.model)
     await queue.ensure(pool)
-    if (!probe.ok) return this.#keep(input, fields, probe, pool)
+    if (!probe.ok) return this.#keep(input, fields, probe, pool, known)
     const facts = factsOf(probe, apiKey)
     // A server that does not report its state counts as still asleep, because a call could crash it.
     const remembered = known?.state === 'sleeping' && known.url === fields.url && !probe.sleeping
@@ -174,11 +174,12 @@ export class RewardModelManager {
       : await this.#trust.examine(subject(input.name, fields, facts, known), true)
     if (examination?.routeMissing) {
       const failure = noScoreRoute(probe.engine, input.kind, examination.selfTest.detail)
-      return this.#keep(input, keptFields(input, url, failure), failure, pool)
+      return this.#keep(input, keptFields(input, url, failure), failure, pool, known)
     }
     const id = await registry.save(input.name, {
       fields,
       facts,
+      ...launchOf(known, fields),
       selfTest: examination?.selfTest ?? null,
       state: examination?.to ?? 'sleeping',
       cause: examination ? `registered; ${examination.cause}` : 'registered asleep',
@@ -195,10 +196,12 @@ export class RewardModelManager {
     fields: RegistrationFields,
     failure: ProbeFailure,
     pool: string,
+    known: ServerRow | undefined,
   ): Promise<ServerRow> {
     const id = await this.#o.registry.save(name, {
       fields,
       facts: null,
+      ...launchOf(known, fields),
       // A registration accepts the server's present scores, so earlier baselines do not count.
       selfTest: null,
       state: 'unreachable',
@@ -229,7 +232,7 @@ export class RewardModelManager {
       Object.entries(changes).filter(([, value]) => value !== undefined),
     ) as Pick<RegisterServerInput, keyof ServerChanges>
     if (given.url !== undefined || PROBED_SETTINGS.some((field) => field in given)) {
-      const launcher = await this.#launcherOf(row)
+      const launcher = await this.#launcher.launcherOf(row)
       if (launcher !== null) {
         throw new RewardOpsError(
           'server_busy',
@@ -246,13 +249,6 @@ export class RewardModelManager {
     if (changes.selfTestOverride !== undefined) await this.#override(row, changes.selfTestOverride)
     await this.#o.registry.update(row.id, given)
     return this.find(ref)
-  }
-
-  /** The service that launched a server and keeps its process running, or null if there is none. */
-  async #launcherOf(row: ServerRow): Promise<string | null> {
-    if (this.#launcher.runs(row.name)) return 'this service'
-    const host = await this.#launcher.hostElsewhere(row)
-    return host === null ? null : `the service on the host ${host}`
   }
 
   /**
@@ -408,6 +404,11 @@ function busy(row: ServerRow, what: string): RewardOpsError {
     'server_busy',
     `${row.name} cannot be ${what} while it is ${row.state} (${row.stateCause ?? 'no cause'}).`,
   )
+}
+
+/** The launch of a server that is registered again. A registration names the model, which is then not open. */
+function launchOf(known: ServerRow | undefined, { model }: RegistrationFields) {
+  return known?.launch ? { launch: { ...known.launch, model } } : {}
 }
 
 /** The subject of a self-test for a server that has no row yet, or whose row is about to change. */

@@ -351,6 +351,10 @@ function versionChange(row: ServerRow, probe: ProbedServer): string {
   return `its version is ${probe.version ?? 'no longer reported'} instead of ${row.version}`
 }
 
-function isModelOpen(row: ServerRow): boolean {
-  return row.launch !== null && row.launch.model === null && row.state === 'registering'
+/**
+ * Whether a launched server's model is still to be learned. A server that is drained while it is launched is not
+ * `registering`, but has no self-test.
+ */
+function isModelOpen({ launch, state, selfTest }: ServerRow): boolean {
+  return launch?.model === null && (state === 'registering' || selfTest === null)
 }

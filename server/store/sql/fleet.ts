@@ -50,15 +50,19 @@ export async function otherServerProcesses(db: Database, id: number): Promise<Se
   )
 }
 
-/** The host and the last report of a server process; undefined if it has not reported for 5 s or has ended. */
+/**
+ * The host and the last report of a server process; undefined if it has ended. A process that was declared dead counts
+ * as ended 5 s later, because it reports again if only the database had an outage.
+ */
 export async function lastServerReport(
   db: Database,
   id: number,
 ): Promise<{ host: string; seen_at: Date } | undefined> {
   const [row] = await db.rows<{ host: string; seen_at: Date }>(
     'server-report',
-    `select split_part(host, '#', 1) as host, last_seen_at as seen_at from process where id = $1 and role = 'server' and state <> 'dead'
-       and last_seen_at > clock_timestamp() - interval '5 seconds'`,
+    `select split_part(host, '#', 1) as host, last_seen_at as seen_at from process
+     where id = $1 and role = 'server' and not (state = 'dead'
+       and (coalesce(ended_at, last_seen_at) = last_seen_at or ended_at < clock_timestamp() - interval '5 seconds'))`,
     [id],
   )
   return row
