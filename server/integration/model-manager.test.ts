@@ -622,8 +622,9 @@ describe('a server that another service launched', () => {
     databases.push(control)
     const registry = new ServerRegistry(db)
     const locks = new ServerLocks(control)
+    const processId = options.processId ?? 0
     return new ServerLauncher(
-      { db, queue, registry, locks, timings: MODEL_TIMINGS, isTurn: undefined, log },
+      { db, queue, registry, locks, processId, timings: MODEL_TIMINGS, isTurn: undefined, log },
       { dataDir, env: environment({}), ...options },
     )
   }
