@@ -65,7 +65,8 @@ export interface RewardOpsClient {
   submit(batch: BatchInput): Promise<SubmitResult>
   /**
    * Submits a batch and returns a pipeline of its rewards. With the same `idempotencyKey`, and the cursor of the
-   * last chunk as `after`, a restarted trainer continues where it stopped. `signal` aborts the submit and the waits.
+   * last chunk as `after`, a restarted trainer continues where it stopped. `signal` ends
+   * the waits of `next`, also that for the submit. The submit goes on, so that `cancel` finds its batch.
    */
   computeRewardPipeline(
     batch: BatchInput,
@@ -129,19 +130,22 @@ export function createRewardOpsClient(options: RewardOpsClientOptions): RewardOp
         headers,
         fetch: async (input, init) => {
           let response: Response
+          let body: ArrayBuffer
           try {
             response = await send(input as string, init as RequestInit)
+            if (!isJson(response)) throw new ForeignAnswer(response)
+            // The connection may break within the body.
+            body = await response.arrayBuffer()
           } catch (error) {
-            throw new NoAnswer(error)
+            throw error instanceof ForeignAnswer ? error : new NoAnswer(error)
           }
-          if (isJson(response)) return response
-          throw new ForeignAnswer(response)
+          return new Response(body, response)
         },
       }),
     ],
   })
-  const submit = (batch: BatchInput, signal?: AbortSignal): Promise<SubmitResult> =>
-    api.batches.submit.mutate(keyed(batch), signal ? { signal } : {})
+  const submit = (batch: BatchInput): Promise<SubmitResult> =>
+    api.batches.submit.mutate(keyed(batch))
   const wait = async (batchId: string, { signal }: { signal?: AbortSignal } = {}) => {
     for (;;) {
       const summary = await api.batches.wait.query(
@@ -155,14 +159,13 @@ export function createRewardOpsClient(options: RewardOpsClientOptions): RewardOp
     allResults(api, batchId, tokenScores)
   return {
     api,
-    submit: (batch) => submit(batch),
+    submit,
     wait,
     results,
     async connect() {
       await api.session.get.query()
     },
-    computeRewardPipeline: (batch, given = {}) =>
-      new RewardPipeline(api, submit(batch, given.signal), given),
+    computeRewardPipeline: (batch, given = {}) => new RewardPipeline(api, submit(batch), given),
     pipelineOf(batchId, given = {}) {
       const accepted = api.batches.get
         .query({ batchId }, given.signal ? { signal: given.signal } : {})

@@ -74,7 +74,7 @@ export class RewardPipeline {
   }
 
   async #next(chunkSize: number): Promise<RewardChunk | null> {
-    const { batchId } = await this.accepted
+    const { batchId } = await unlessAborted(this.accepted, this.#signal)
     while (!this.#done) {
       const page = await this.#api.batches.next.query(
         { batchId, after: this.#cursor, samples: chunkSize, waitMs: POLL_MS },
@@ -108,4 +108,15 @@ export class RewardPipeline {
     const { batchId } = await this.accepted
     return this.#api.batches.cancel.mutate({ batchId })
   }
+}
+
+/** @throws the reason of the signal if it aborts before the work ends */
+function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return work
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason)
+    if (signal.aborted) abort()
+    signal.addEventListener('abort', abort, { once: true })
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort))
+  })
 }

@@ -354,7 +354,31 @@ it('a call with a value that JSON cannot hold is refused, and is not sent', asyn
   expect(sent).toBe(0)
 })
 
-it('the signal of a pipeline also ends a submit that waits for room in the queue', async () => {
+it('a call whose answer breaks off is retried', async () => {
+  const session = { result: { data: { version: CLIENT_VERSION, signedIn: true } } }
+  let calls = 0
+  const broken = new ReadableStream({
+    start(stream) {
+      stream.enqueue(new TextEncoder().encode('{"result": '))
+      stream.error(new TypeError('terminated'))
+    },
+  })
+  const client = createRewardOpsClient({
+    ...{ url: 'http://127.0.0.1:1', onTrouble: () => {} },
+    fetch: async (input) => {
+      if (String(input).includes('session.get')) return Response.json(session)
+      calls++
+      const headers = { 'content-type': 'application/json' }
+      return calls === 1
+        ? new Response(broken, { headers })
+        : Response.json({ result: { data: { batchId: 'b7' } } })
+    },
+  })
+  expect(await client.submit({ run: 'r', step: 1, samples: [sample()] })).toEqual({ batchId: 'b7' })
+  expect(calls).toBe(2)
+})
+
+it('the signal of a pipeline also ends the wait for its submit', async () => {
   const session = { result: { data: { version: CLIENT_VERSION, signedIn: true } } }
   const data = { reason: 'queue_full', httpStatus: 429, hint: '', retryAfterMs: 60_000 }
   const ended = new AbortController()

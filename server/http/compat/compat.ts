@@ -59,6 +59,10 @@ interface Target {
 export function createCompat({ access, scopes, manager, lastStep, readiness }: CompatSources) {
   const clock = new StepClock(lastStep)
   const unanswered = new UnansweredScores()
+  const start = (input: ScoreInput): StartedScore => {
+    const abandon = new AbortController()
+    return { input, result: manager.score(input, abandon.signal), abandon }
+  }
 
   return async function onCompat(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const url = new URL(req.url ?? '/', 'http://localhost')
@@ -101,10 +105,7 @@ export function createCompat({ access, scopes, manager, lastStep, readiness }: C
         gone.throwIfAborted()
         const inputs = samples.map((sample) => scoreInput(dialect, sample, run, step, options))
         const results = await whileKeyHolds(holder.ended, gone, (until) => {
-          scores = inputs.map((input) => ({
-            input,
-            result: unanswered.take(input) ?? manager.score(input),
-          }))
+          scores = inputs.map((input) => unanswered.take(input) ?? start(input))
           return unlessAborted(until, Promise.all(scores.map(({ result }) => result)))
         })
         const ends = endsOf(dialect, failuresFor(holder, results), options)

@@ -4,11 +4,18 @@ import type { ScoreInput, ScoreResult } from '../../contract/trainer.ts'
 /** How long the scores of a request wait for its repetition, in ms. OpenRLHF repeats a request after a second. */
 const KEPT_MS = 60_000
 /** Maximum scores kept in memory; the oldest are dropped first. */
-const MAX_KEPT = 16_384
+const MAX_KEPT = 4_096
 
 export interface StartedScore {
   input: ScoreInput
   result: Promise<ScoreResult>
+  /** Aborted when nobody waits for the result any more. */
+  abandon: AbortController
+}
+
+interface KeptScore extends StartedScore {
+  content: string
+  keptAtMs: number
 }
 
 /**
@@ -18,48 +25,49 @@ export interface StartedScore {
  * repetition scores them again.
  */
 export class UnansweredScores {
-  readonly #kept = new Map<string, { keptAtMs: number; result: Promise<ScoreResult> }[]>()
-  #count = 0
+  readonly #byContent = new Map<string, Set<KeptScore>>()
+  /** Oldest first. */
+  readonly #inOrder = new Set<KeptScore>()
+  #timer: NodeJS.Timeout | undefined
 
-  keep({ input, result }: StartedScore): void {
-    const content = contentOf(input)
-    const list = this.#kept.get(content) ?? []
-    // The entry moves to the end of the map, whose first entries are the oldest.
-    this.#kept.delete(content)
-    this.#kept.set(content, [...list, { keptAtMs: performance.now(), result }])
-    this.#count++
-    const drop = () => this.#drop(content, result)
-    result.then(({ score }) => {
-      if (score === null) drop()
+  keep(score: StartedScore): void {
+    const kept = { ...score, content: contentOf(score.input), keptAtMs: performance.now() }
+    const equal = this.#byContent.get(kept.content) ?? new Set()
+    this.#byContent.set(kept.content, equal.add(kept))
+    this.#inOrder.add(kept)
+    const drop = () => this.#drop(kept)
+    score.result.then(({ status }) => {
+      if (status === 'failed') drop()
     }, drop)
-    this.#dropOld()
+    this.#timer ??= setInterval(() => this.#abandonOld(), KEPT_MS / 4).unref()
+    this.#abandonOld()
   }
 
   /** Returns the kept score of a sample, which may still be pending, or undefined. */
-  take(input: ScoreInput): Promise<ScoreResult> | undefined {
-    this.#dropOld()
-    if (this.#count === 0) return undefined
-    const content = contentOf(input)
-    const result = this.#kept.get(content)?.[0]?.result
-    if (result !== undefined) this.#drop(content, result)
-    return result
+  take(input: ScoreInput): StartedScore | undefined {
+    this.#abandonOld()
+    if (this.#inOrder.size === 0) return undefined
+    const [kept] = this.#byContent.get(contentOf(input)) ?? []
+    if (kept !== undefined) this.#drop(kept)
+    return kept
   }
 
-  #drop(content: string, result: Promise<ScoreResult>): void {
-    const list = this.#kept.get(content) ?? []
-    const left = list.filter((one) => one.result !== result)
-    this.#count -= list.length - left.length
-    if (left.length === 0) this.#kept.delete(content)
-    else this.#kept.set(content, left)
+  #drop(kept: KeptScore): void {
+    this.#inOrder.delete(kept)
+    const equal = this.#byContent.get(kept.content)
+    equal?.delete(kept)
+    if (equal?.size === 0) this.#byContent.delete(kept.content)
   }
 
-  #dropOld(): void {
+  #abandonOld(): void {
     const since = performance.now() - KEPT_MS
-    for (const [content, list] of this.#kept) {
-      if (this.#count <= MAX_KEPT && (list.at(-1)?.keptAtMs ?? since) > since) return
-      this.#kept.delete(content)
-      this.#count -= list.length
+    for (const kept of this.#inOrder) {
+      if (this.#inOrder.size <= MAX_KEPT && kept.keptAtMs > since) return
+      this.#drop(kept)
+      kept.abandon.abort()
     }
+    clearInterval(this.#timer)
+    this.#timer = undefined
   }
 }
 

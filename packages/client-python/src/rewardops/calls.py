@@ -402,9 +402,11 @@ class Calls:
         headers = {**self.headers(), "Content-Type": "application/json"}
         path = f"{self.address.base}/api/trpc/session.get"
         try:
-            answer = await self._here().http.post(path, headers, b"{}", within, within)
+            # The pool of connections may be used up, so the check has its own time limit.
+            post = self._here().http.post(path, headers, b"{}", within, within)
+            answer = await asyncio.wait_for(post, within)
             return isinstance(read_answer(self.address.url, "session.get", answer), Result)
-        except (NoAnswer, RewardOpsError):
+        except (NoAnswer, RewardOpsError, asyncio.TimeoutError):
             return False
 
     def _too_late(self, procedure: str, begun: float) -> RewardOpsError:

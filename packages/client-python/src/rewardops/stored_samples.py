@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 from rewardops.answers import Later, read_answer
 from rewardops.background import shared_loop
-from rewardops.calls import MAX_BACKOFF_S, Calls
+from rewardops.calls import MAX_BACKOFF_S, QUIET_S, Calls, log
 from rewardops.errors import INVALID_INPUT, UNREACHABLE, RewardOpsError
 from rewardops.http_answer import Answer, no_answer
 from rewardops.scores import import_optional
@@ -294,10 +294,14 @@ class _Outage:
     def over(self) -> None:
         self._since = time.monotonic()
         self._tries = 0
+        self._warned = False
 
     def wait(self, broken: _Broken) -> None:
         if time.monotonic() - self._since > self._outage_s:
             raise broken.error from None
+        if not self._warned and time.monotonic() - self._since > QUIET_S:
+            self._warned = True
+            log.warning("%s Retrying for up to %g s.", broken.error, self._outage_s)
         self._tries += 1
         time.sleep(broken.wait_s or min(MAX_BACKOFF_S, 0.05 * 2 ** min(self._tries, 10)))
 
