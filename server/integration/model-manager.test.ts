@@ -701,7 +701,7 @@ describe('a server that another service launched', () => {
     expect(await m.resume({ name: 'rm-0' })).toMatchObject({ state: 'ready', model: rm.model })
   })
 
-  it('keeps the model of a later registration', async () => {
+  it('belongs to its user once it is registered, with the model of the registration', async () => {
     const rm = await simulated()
     await launched('rm-0', 'http://127.0.0.1:1', 0, 'call')
     await db.adhoc(`update server set launch = launch || '{"model": null}'`)
@@ -709,6 +709,9 @@ describe('a server that another service launched', () => {
     const named = { engine: 'vllm', model: 'adapter', ifUnreachable: 'keep' }
     expect(await register(m, 'rm-0', rm, named)).toMatchObject({ state: 'unreachable' })
     expect(await m.probe({ name: 'rm-0' })).toMatchObject({ model: 'adapter' })
+    expect(await register(m, 'rm-0', rm)).toMatchObject({ state: 'ready' })
+    await launcher({ processId: await serviceOn('gpu-8'), servers: [], allowCalls: false }).start()
+    expect(await row('rm-0')).toMatchObject({ state: 'ready', launch: null })
   })
 
   it('stays as it is when this service stops before that service reports', async () => {
