@@ -15,6 +15,7 @@ import { writeRecord } from '../model-servers/launch-record.ts'
 import { type LaunchOptions, ServerLauncher } from '../model-servers/launcher.ts'
 import { RewardModelManager } from '../model-servers/reward-model-manager.ts'
 import { MODEL_TIMINGS, type ModelTimings } from '../model-servers/timings.ts'
+import { PROCESS_HOST } from '../process-host.ts'
 import { SERVER_POOLS } from '../store/connection-budget.ts'
 import { Database } from '../store/database.ts'
 import { JobQueue } from '../store/job-queue.ts'
@@ -617,14 +618,31 @@ describe('a server that another service launched', () => {
       [name, url, { argv: command, cwd: null, source, model: 'm', complete: true, processId }],
     )
 
-  function launcher(options: Omit<LaunchOptions, 'dataDir' | 'env'>): ServerLauncher {
+  /** The database, except that `before` is called before each read of the last report of a server process. */
+  const withReports = (before: (processId: unknown) => unknown): Database =>
+    Object.create(db, {
+      rows: {
+        value: async (name: string, text: string, values: unknown[] = []) => {
+          if (name === 'server-report') await before(values[0])
+          return db.rows(name, text, values)
+        },
+      },
+    })
+
+  function launcher(
+    options: Omit<LaunchOptions, 'dataDir' | 'env'>,
+    reports: Database = db,
+  ): ServerLauncher {
     const control = new Database(database.url, log, SERVER_POOLS.control)
     databases.push(control)
     const registry = new ServerRegistry(db)
     const locks = new ServerLocks(control)
     const processId = options.processId ?? 0
     return new ServerLauncher(
-      { db, queue, registry, locks, processId, timings: MODEL_TIMINGS, isTurn: undefined, log },
+      {
+        ...{ db: reports, queue, registry, locks, processId, timings: MODEL_TIMINGS, log },
+        isTurn: undefined,
+      },
       { dataDir, env: environment({}), ...options },
     )
   }
@@ -633,6 +651,17 @@ describe('a server that another service launched', () => {
     await launched('waits', 'http://127.0.0.1:1', await serviceOn('earlier', 3_500), 'call')
     manager({}, true, { allowCalls: true, processId: await serviceOn('now') })
     await waitFor('its process', () => existsSync(pidFile('waits')))
+  })
+
+  it('is free at once if that service has ended on this host', async () => {
+    const earlier = await serviceOn(PROCESS_HOST)
+    await db.adhoc('update process set pid = $2 where id = $1', [earlier, spawnSync('true').pid])
+    await launched('rm-0', 'http://127.0.0.1:1', earlier, 'file')
+    let reads = 0
+    const processId = await serviceOn('now')
+    await launcher({ processId, servers: [], allowCalls: false }, withReports(() => reads++)).start()
+    expect(reads).toBe(1)
+    expect(await activeServers(db)).toEqual([])
   })
 
   it.each([

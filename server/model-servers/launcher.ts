@@ -5,6 +5,8 @@ import type { ServerLogDto } from '../contract/server-detail.ts'
 import { type LaunchServerInput, PROBED_SETTINGS } from '../contract/servers.ts'
 import { RewardOpsError, shuttingDown } from '../errors.ts'
 import { maskSecrets } from '../mask-secrets.ts'
+import { PROCESS_HOST } from '../process-host.ts'
+import { processLives } from '../process-signals.ts'
 import { checkServerUrl } from '../router/server-admission.ts'
 import { throughOutage } from '../store/database.ts'
 import { poolOfModel } from '../store/job-queue.ts'
@@ -116,9 +118,9 @@ export class ServerLauncher {
    * The host of another running server process that launched a server, or null if there is none. The record of a process
    * in this data folder shows that the server was launched by the previous process of this service, which may have just
    * been killed. A log does not show this, because it stays after the server has moved to another host. While a server
-   * waits for its restart, it has no record. A killed process seems to run at first, so another process counts only
-   * once it has reported again, or if this process stops before that. Looks are counted instead of time, because the
-   * other process cannot report during an outage of the database.
+   * waits for its restart, it has no record. A process that was killed on another host seems to run at first, so another
+   * process counts only once it has reported again, or if this process stops before that. Looks are counted instead of
+   * time, because the other process cannot report during an outage of the database.
    */
   async #hostElsewhere({ name, launch }: ServerRow): Promise<string | null> {
     const { processId } = this.#options
@@ -129,6 +131,7 @@ export class ServerLauncher {
     const read = () =>
       throughOutage(() => lastServerReport(this.#o.db, of), { forMs: READ_WITHIN_MS })
     const first = await read()
+    if (first?.process_host === PROCESS_HOST && !processLives(first.pid)) return null
     for (let looks = 0, last = first; first && last && looks < SILENT_LOOKS; looks++) {
       if (this.#stopping) return last.host
       await pause(REPORT_LOOK_MS)
