@@ -691,6 +691,20 @@ describe('a server that another service launched', () => {
     expect(await row('rm-0')).toMatchObject({ launch: { processId: other } })
   })
 
+  it('keeps its name after a crash of this machine that left a record of an earlier process', async () => {
+    const other = await serviceOn('gpu-7')
+    await launched('rm-0', 'http://gpu-7.invalid:8101', other, 'call')
+    const ended = { ...markOf(process.pid)!, pid: spawnSync('true').pid }
+    mkdirSync(join(dataDir, 'servers'), { recursive: true })
+    writeRecord(pidFile('rm-0'), { ...ended, keeper: ended, fingerprint: '' })
+    const entry = LaunchServerInput.parse({ name: 'rm-0', engine: 'vllm', port: 1, command })
+    const options = { processId: await serviceOn('gpu-8'), servers: [], allowCalls: true }
+    const here = launcher(options, withReports(() => report(other)))
+    await expect(here.launch(entry)).rejects.toMatchObject({ reason: 'server_busy' })
+    expect(await row('rm-0')).toMatchObject({ launch: { processId: other } })
+    rmSync(pidFile('rm-0'))
+  })
+
   it('keeps its state when the process ends that this service launched earlier', async () => {
     const warnings: object[] = []
     const loud = Object.create(log, { warn: { value: (about: object) => warnings.push(about) } })

@@ -24,11 +24,6 @@ export function launchFolder(dataDir: string): string {
   return join(dataDir, 'servers')
 }
 
-/** The file that exists while the process of a server runs. */
-export function launchRecordFile(folder: string, name: string): string {
-  return launchFile(folder, name, 'pid')
-}
-
 export function launchLogFile(folder: string, name: string): string {
   return launchFile(folder, name, 'log')
 }

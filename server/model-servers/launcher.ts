@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import { existsSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { ServerLogDto } from '../contract/server-detail.ts'
 import { type LaunchServerInput, PROBED_SETTINGS } from '../contract/servers.ts'
@@ -23,7 +22,6 @@ import {
   LaunchedProcess,
   launchFolder,
   launchLogFile,
-  launchRecordFile,
 } from './launched-process.ts'
 import { DRAIN_REQUESTED, isDrainingToSleep } from './sleep-cycle.ts'
 
@@ -115,19 +113,19 @@ export class ServerLauncher {
   }
 
   /**
-   * The host of another running server process that launched a server, or null if there is none. The record of a process
-   * in this data folder shows that the server was launched by the previous process of this service, which may have just
-   * been killed. A log does not show this, because it stays after the server has moved to another host. While a server
-   * waits for its restart, it has no record. A process that was killed on another host seems to run at first, so another
-   * process counts only once it has reported again, or if this process stops before that. Looks are counted instead of
-   * time, because the other process cannot report during an outage of the database.
+   * The host of another running server process that launched a server, or null if there is none. A process that runs
+   * from this data folder shows that the server was launched by the previous process of this service, which may have
+   * just been killed. Files do not show this, because they stay after the server has moved to another host. While a
+   * server waits for its restart, it has no process. A service that was killed on another host seems to run at first,
+   * so it counts only once it has reported again, or if this process stops before that. Looks are counted instead of
+   * time, because no service can report during an outage of the database.
    */
   async #hostElsewhere({ name, launch }: ServerRow): Promise<string | null> {
     const { processId } = this.#options
     const of = launch?.processId
     if (processId === undefined || of === undefined || of === processId) return null
     if (this.#free.get(name) === of) return null
-    if (existsSync(launchRecordFile(this.#folder, name))) return null
+    if (isAdoptable(this.#folder, name)) return null
     const read = () =>
       throughOutage(() => lastServerReport(this.#o.db, of), { forMs: READ_WITHIN_MS })
     const first = await read()
