@@ -691,6 +691,17 @@ describe('a server that another service launched', () => {
     expect(await row('rm-0')).toMatchObject({ launch: { processId: other } })
   })
 
+  it('is not launched by a call during an outage of the database, and the call fails at once', async () => {
+    await launched('rm-0', 'http://gpu-7.invalid:8101', await serviceOn('gpu-7'), 'call')
+    const entry = LaunchServerInput.parse({ name: 'rm-0', engine: 'vllm', port: 1, command })
+    const options = { processId: await serviceOn('gpu-8'), servers: [], allowCalls: true }
+    let reads = 0
+    const outage = Object.assign(new Error('the database system is shutting down'), { code: '57P03' })
+    const here = launcher(options, withReports(() => reads++ === 0 && Promise.reject(outage)))
+    await expect(here.launch(entry)).rejects.toBe(outage)
+    expect(reads).toBe(1)
+  })
+
   it('keeps its name after a crash of this machine that left a record of an earlier process', async () => {
     const other = await serviceOn('gpu-7')
     await launched('rm-0', 'http://gpu-7.invalid:8101', other, 'call')

@@ -89,7 +89,7 @@ export class ServerLauncher {
     // A busy disk can delay the first query. No later attempt follows, so this query is retried.
     const rows = await throughOutage(() => registry.active(), { forMs: READ_WITHIN_MS })
     const launchedRows = rows.filter(({ launch }) => launch !== null)
-    const hosts = await Promise.all(launchedRows.map((row) => this.#hostElsewhere(row)))
+    const hosts = await Promise.all(launchedRows.map((row) => this.#hostElsewhere(row, READ_WITHIN_MS)))
     if (this.#stopping) return
     const launched = launchedRows.filter((_, at) => hosts[at] === null)
     for (const { name, launch } of launched) this.#free.set(name, launch?.processId)
@@ -119,15 +119,15 @@ export class ServerLauncher {
    * server waits for its restart, it has no process. A service that was killed on another host seems to run at first,
    * so it counts only once it has reported again, or if this process stops before that. Looks are counted instead of
    * time, because no service can report during an outage of the database.
+   * `outageMs`: time for which reads are retried during an outage.
    */
-  async #hostElsewhere({ name, launch }: ServerRow): Promise<string | null> {
+  async #hostElsewhere({ name, launch }: ServerRow, outageMs = 0): Promise<string | null> {
     const { processId } = this.#options
     const of = launch?.processId
     if (processId === undefined || of === undefined || of === processId) return null
     if (this.#free.get(name) === of) return null
     if (isAdoptable(this.#folder, name)) return null
-    const read = () =>
-      throughOutage(() => lastServerReport(this.#o.db, of), { forMs: READ_WITHIN_MS })
+    const read = () => throughOutage(() => lastServerReport(this.#o.db, of), { forMs: outageMs })
     const first = await read()
     if (first?.process_host === PROCESS_HOST && !processLives(first.pid)) return null
     for (let looks = 0, last = first; first && last && looks < SILENT_LOOKS; looks++) {
