@@ -19,7 +19,7 @@ import { PROCESS_HOST } from '../process-host.ts'
 import { SERVER_POOLS } from '../store/connection-budget.ts'
 import { Database } from '../store/database.ts'
 import { JobQueue } from '../store/job-queue.ts'
-import { markOf } from '../store/postgres/processes.ts'
+import { inspectProcess, markOf } from '../store/postgres/processes.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { ServerLocks } from '../store/server-locks.ts'
 import { ServerRegistry } from '../store/server-registry.ts'
@@ -689,6 +689,24 @@ describe('a server that another service launched', () => {
     clearInterval(reports)
     expect(answer).toMatchObject({ status: 'rejected', reason: { reason: 'server_busy' } })
     expect(await row('rm-0')).toMatchObject({ launch: { processId: other } })
+  })
+
+  it('has no other process after two launches at the same time', async () => {
+    const started = join(dataDir, 'started')
+    const script = `require('node:fs').appendFileSync(${JSON.stringify(started)}, process.pid + ' ')
+      setInterval(() => {}, 1_000)`
+    const entries = [1, 2].map((port) =>
+      LaunchServerInput.parse({
+        ...{ name: 'twice', engine: 'vllm', port },
+        command: [process.execPath, '-e', script],
+      }),
+    )
+    const here = launcher({ servers: [], allowCalls: true })
+    await Promise.all(entries.map((entry) => here.launch(entry)))
+    await waitFor('a process', () => existsSync(started))
+    await here.stop(5_000)
+    const pids = readFileSync(started, 'utf8').trim().split(' ').map(Number)
+    expect(pids.filter((pid) => inspectProcess(pid)?.running)).toEqual([])
   })
 
   it('is not launched by a call during an outage of the database, and the call fails at once', async () => {

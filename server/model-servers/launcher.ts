@@ -72,8 +72,8 @@ export class ServerLauncher {
   readonly #options: LaunchOptions
   readonly #folder: string
   readonly #running = new Map<string, Supervised>()
-  /** The ends of processes that are being stopped, by the server's name. */
-  readonly #ending = new Map<string, Promise<void>>()
+  /** The last launch or end of each server, by its name. The next one begins after it. */
+  readonly #turns = new Map<string, Promise<unknown>>()
   /** The servers that a start found free, and the processes that launched them, so that it waits once for all. */
   readonly #free = new Map<string, number | undefined>()
   #stopping = false
@@ -162,7 +162,7 @@ export class ServerLauncher {
           log.info({ server: name }, 'not launched any more: it was removed or launched by a call')
           return
         }
-        await this.#begin(input, 'file', true, true)
+        await this.#inTurn(name, () => this.#begin(input, 'file', true, true))
         return
       } catch (error) {
         log.warn({ err: (error as Error).message, server: name }, 'not launched yet')
@@ -202,7 +202,7 @@ export class ServerLauncher {
       if (source === 'file') void this.#beginOnceFree(input)
       return
     }
-    await this.#begin(input, source, complete, true)
+    await this.#inTurn(input.name, () => this.#begin(input, source, complete, true))
   }
 
   /**
@@ -232,7 +232,7 @@ export class ServerLauncher {
         { hint: 'Launch it under another name, or remove it first.' },
       )
     }
-    return this.#begin(input, 'call')
+    return this.#inTurn(input.name, () => this.#begin(input, 'call'))
   }
 
   /** The service that launched a server and keeps its process running, or null if there is none. */
@@ -243,40 +243,44 @@ export class ServerLauncher {
     return host === null ? null : `the service on the host ${host}`
   }
 
-  /** Ends a server's process without a restart. Also waits for an end in progress. */
-  async end(name: string): Promise<void> {
-    const supervised = this.#running.get(name)
-    if (supervised) {
-      this.#running.delete(name)
-      supervised.stopping = true
-      clearTimeout(supervised.timer)
-    }
-    if (supervised?.process) {
-      const ended = supervised.process.stop(this.#o.timings.stopWithinMs).finally(() => {
-        if (this.#ending.get(name) === ended) this.#ending.delete(name)
-      })
-      this.#ending.set(name, ended)
-    }
-    await this.#ending.get(name)
+  /** Ends a server's process without a restart, unless the server is registered. */
+  endIfRemoved(name: string): Promise<void> {
+    return this.#inTurn(name, async () => {
+      if ((await this.#o.registry.find({ name })) === undefined) await this.#end(name)
+    })
   }
 
   /** Ends the processes of servers that were removed, for example by another server process. */
   async endRemoved(): Promise<void> {
-    const running = [...this.#running]
-    if (running.length === 0) return
-    const ids = new Set((await this.#o.registry.active()).map(({ id }) => id))
-    await Promise.all(
-      running.map(async ([name, supervised]) => {
-        if (ids.has(supervised.id) || this.#running.get(name) !== supervised) return
-        await this.end(name)
-      }),
+    if (this.#running.size === 0) return
+    const names = new Set((await this.#o.registry.active()).map(({ name }) => name))
+    const removed = [...this.#running.keys()].filter((name) => !names.has(name))
+    await Promise.all(removed.map((name) => this.endIfRemoved(name)))
+  }
+
+  /** Launches and ends of one server take turns, because a second process would replace the record of the first. */
+  #inTurn<T>(name: string, work: () => Promise<T>): Promise<T> {
+    const turn = (this.#turns.get(name) ?? Promise.resolve()).then(work)
+    this.#turns.set(
+      name,
+      turn.catch(() => {}),
     )
+    return turn
+  }
+
+  async #end(name: string): Promise<void> {
+    const supervised = this.#running.get(name)
+    if (!supervised) return
+    this.#running.delete(name)
+    supervised.stopping = true
+    clearTimeout(supervised.timer)
+    await supervised.process?.stop(this.#o.timings.stopWithinMs)
   }
 
   async stop(withinMs: number): Promise<void> {
     this.#stopping = true
     await Promise.all([
-      ...this.#ending.values(),
+      ...this.#turns.values(),
       ...[...this.#running.values()].map(async (supervised) => {
         supervised.stopping = true
         clearTimeout(supervised.timer)
@@ -344,7 +348,7 @@ export class ServerLauncher {
     isStart = false,
   ): Promise<number> {
     const { registry, queue } = this.#o
-    await this.end(input.name)
+    await this.#end(input.name)
     const known = await registry.find({ name: input.name })
     const left = known ? LaunchedProcess.adopt(this.#folder, input.name) : null
     if (known && left) return this.#takeOver(known, input, left, complete)

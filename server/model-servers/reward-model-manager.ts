@@ -348,7 +348,7 @@ export class RewardModelManager {
     } finally {
       await this.#o.locks.release(row.id)
     }
-    await this.#launcher.end(row.name)
+    await this.#launcher.endIfRemoved(row.name)
     return row
   }
 
