@@ -691,6 +691,64 @@ describe('a server that another service launched', () => {
     expect(await row('rm-0')).toMatchObject({ launch: { processId: other } })
   })
 
+  it('is waited for at a start, which respects the calls made meanwhile', async () => {
+    const other = await serviceOn('gpu-7')
+    const earlier = await serviceOn('gpu-8')
+    await db.adhoc("update process set state = 'dead' where id = $1", [earlier])
+    await launched('waited', 'http://gpu-7.invalid:1', other, 'call')
+    for (const name of ['relaunched', 'removed', 'registered', 'updated']) {
+      await launched(name, 'http://127.0.0.1:1', earlier, 'call')
+    }
+    const leftover = spawn(command[0]!, command.slice(1), { detached: true })
+    const mark = await waitFor('its mark', () => markOf(leftover.pid!))
+    mkdirSync(join(dataDir, 'servers'), { recursive: true })
+    writeRecord(pidFile('relaunched'), { ...mark, keeper: mark, fingerprint: '' })
+    const looked = Promise.withResolvers<void>()
+    const reported = Promise.withResolvers<void>()
+    const processId = await serviceOn('gpu-8')
+    const here = launcher(
+      { processId, servers: [], allowCalls: true },
+      withReports(async (id) => {
+        if (id !== other) return
+        looked.resolve()
+        await reported.promise
+      }),
+    )
+    const started = here.start()
+    try {
+      await looked.promise
+      const m = manager({}, false, { processId })
+      const busy = { reason: 'server_busy', message: expect.stringContaining('this service') }
+      await expect(register(m, 'relaunched', await simulated())).rejects.toMatchObject(busy)
+      for (const [at, name] of ['new', 'relaunched'].entries()) {
+        const input = { name, engine: 'vllm', port: at + 2, command }
+        await here.launch(LaunchServerInput.parse(input))
+      }
+      await m.remove({ name: 'removed' })
+      await m.update({ name: 'updated' }, { weight: 2 })
+      await db.adhoc("update server set launch = null, state = 'ready' where name = 'registered'")
+      const pidsOf = (names: string[]) =>
+        names.map((name) => (JSON.parse(readFileSync(pidFile(name), 'utf8')) as { pid: number }).pid)
+      const pids = await waitFor('the processes', () => {
+        const found = pidsOf(['new', 'relaunched'])
+        return !found.includes(leftover.pid!) && found
+      })
+      await db.adhoc("update process set state = 'dead' where id = $1", [other])
+      reported.resolve()
+      await started
+      expect(pidsOf(['new', 'relaunched'])).toEqual(pids)
+      expect(pids.map((pid) => inspectProcess(pid)?.running)).toEqual([true, true])
+      expect(inspectProcess(leftover.pid!)?.running ?? false).toBe(false)
+      expect((await activeServers(db)).map(({ name }) => name)).not.toContain('removed')
+      expect(await row('registered')).toMatchObject({ state: 'ready', launch: null })
+      expect(await row('updated')).toMatchObject({ weight: 2, launch: { processId } })
+    } finally {
+      reported.resolve()
+      leftover.kill('SIGKILL')
+      await here.stop(5_000)
+    }
+  })
+
   it('has no other process after two launches at the same time', async () => {
     const started = join(dataDir, 'started')
     const script = `require('node:fs').appendFileSync(${JSON.stringify(started)}, process.pid + ' ')

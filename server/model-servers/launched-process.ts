@@ -172,7 +172,8 @@ export async function endLeftovers(
         const until = performance.now() + withinMs
         while (isRunning(record) && performance.now() < until) await pause(100)
         signalGroup(record.pid, 'SIGKILL')
-        rmSync(file, { force: true })
+        // A call may have launched the server again meanwhile.
+        if (readRecord<LaunchRecord>(file)?.pid === record.pid) rmSync(file, { force: true })
         return [name]
       }
       rmSync(file, { force: true })
