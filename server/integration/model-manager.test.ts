@@ -659,7 +659,10 @@ describe('a server that another service launched', () => {
     await launched('rm-0', 'http://127.0.0.1:1', earlier, 'file')
     let reads = 0
     const processId = await serviceOn('now')
-    await launcher({ processId, servers: [], allowCalls: false }, withReports(() => reads++)).start()
+    await launcher(
+      { processId, servers: [], allowCalls: false },
+      withReports(() => reads++),
+    ).start()
     expect(reads).toBe(1)
     expect(await activeServers(db)).toEqual([])
   })
@@ -728,7 +731,9 @@ describe('a server that another service launched', () => {
       await m.update({ name: 'updated' }, { weight: 2 })
       await db.adhoc("update server set launch = null, state = 'ready' where name = 'registered'")
       const pidsOf = (names: string[]) =>
-        names.map((name) => (JSON.parse(readFileSync(pidFile(name), 'utf8')) as { pid: number }).pid)
+        names.map(
+          (name) => (JSON.parse(readFileSync(pidFile(name), 'utf8')) as { pid: number }).pid,
+        )
       const pids = await waitFor('the processes', () => {
         const found = pidsOf(['new', 'relaunched'])
         return !found.includes(leftover.pid!) && found
@@ -772,8 +777,13 @@ describe('a server that another service launched', () => {
     const entry = LaunchServerInput.parse({ name: 'rm-0', engine: 'vllm', port: 1, command })
     const options = { processId: await serviceOn('gpu-8'), servers: [], allowCalls: true }
     let reads = 0
-    const outage = Object.assign(new Error('the database system is shutting down'), { code: '57P03' })
-    const here = launcher(options, withReports(() => reads++ === 0 && Promise.reject(outage)))
+    const outage = Object.assign(new Error('the database system is shutting down'), {
+      code: '57P03',
+    })
+    const here = launcher(
+      options,
+      withReports(() => reads++ === 0 && Promise.reject(outage)),
+    )
     await expect(here.launch(entry)).rejects.toBe(outage)
     expect(reads).toBe(1)
   })
@@ -786,7 +796,10 @@ describe('a server that another service launched', () => {
     writeRecord(pidFile('rm-0'), { ...ended, keeper: ended, fingerprint: '' })
     const entry = LaunchServerInput.parse({ name: 'rm-0', engine: 'vllm', port: 1, command })
     const options = { processId: await serviceOn('gpu-8'), servers: [], allowCalls: true }
-    const here = launcher(options, withReports(() => report(other)))
+    const here = launcher(
+      options,
+      withReports(() => report(other)),
+    )
     await expect(here.launch(entry)).rejects.toMatchObject({ reason: 'server_busy' })
     expect(await row('rm-0')).toMatchObject({ launch: { processId: other } })
     rmSync(pidFile('rm-0'))
@@ -829,6 +842,24 @@ describe('a server that another service launched', () => {
     )
     const m = manager({}, false)
     expect(await m.resume({ name: 'rm-0' })).toMatchObject({ state: 'ready', model: rm.model })
+  })
+
+  it('causes no notifications while it sleeps without a self-test', async () => {
+    const rm = await simulated()
+    rm.control({ asleep: true })
+    await launched('rm-0', rm.url, await serviceOn('gpu-7'), 'call')
+    await db.adhoc(
+      `update server set state = 'sleeping', model = $1, launch = launch || '{"model": null}'`,
+      [rm.model],
+    )
+    const changed = vi.spyOn(ServerRegistry.prototype, 'changed')
+    try {
+      const probed = await manager({}, false).probe({ name: 'rm-0' })
+      expect(probed).toMatchObject({ state: 'sleeping', version: expect.any(String) })
+      expect(changed).not.toHaveBeenCalled()
+    } finally {
+      changed.mockRestore()
+    }
   })
 
   it('belongs to its user once it is registered, with the model of the registration', async () => {

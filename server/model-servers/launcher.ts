@@ -511,22 +511,13 @@ export class ServerLauncher {
     )
     const row = await registry.byNumber(supervised.id)
     if (row !== undefined && this.#isTakenOver(row)) return this.#giveUp(supervised)
-    const state = row !== undefined && isDrained(row) ? 'draining' : 'registering'
-    const before =
-      state === 'draining'
-        ? null
-        : await registry.transition(supervised.id, { to: state, cause, evidence })
-    if (before === null) {
-      const event = {
-        kind: 'process',
-        from: state,
-        to: state,
-        cause,
-        evidence,
-      } as const
-      await registry.note(supervised.id, event)
-      await registry.explain(supervised.id, 'registering', cause)
-    }
+    const note = (state: 'draining' | 'registering') =>
+      registry.note(supervised.id, { kind: 'process', from: state, to: state, cause, evidence })
+    if (row !== undefined && isDrained(row)) return note('draining')
+    const change = { to: 'registering', cause, evidence } as const
+    if ((await registry.transition(supervised.id, change)) !== null) return
+    await note('registering')
+    await registry.explain(supervised.id, 'registering', cause)
   }
 }
 
