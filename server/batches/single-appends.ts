@@ -92,6 +92,7 @@ export class SingleAppends {
       db.transaction(async (client) => {
         await lockBatch(client, batch.id)
         const start = await nextIndex(client, batch.id)
+        // `atKnownIndex` has built statements already, so the queue has its options and takes no other connection.
         await store(client, await statementsFrom(start))
         return start
       })

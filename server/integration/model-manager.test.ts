@@ -15,10 +15,11 @@ import { writeRecord } from '../model-servers/launch-record.ts'
 import { type LaunchOptions, ServerLauncher } from '../model-servers/launcher.ts'
 import { RewardModelManager } from '../model-servers/reward-model-manager.ts'
 import { MODEL_TIMINGS, type ModelTimings } from '../model-servers/timings.ts'
+import { PROCESS_HOST } from '../process-host.ts'
 import { SERVER_POOLS } from '../store/connection-budget.ts'
 import { Database } from '../store/database.ts'
 import { JobQueue } from '../store/job-queue.ts'
-import { markOf } from '../store/postgres/processes.ts'
+import { inspectProcess, markOf } from '../store/postgres/processes.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { ServerLocks } from '../store/server-locks.ts'
 import { ServerRegistry } from '../store/server-registry.ts'
@@ -617,14 +618,31 @@ describe('a server that another service launched', () => {
       [name, url, { argv: command, cwd: null, source, model: 'm', complete: true, processId }],
     )
 
-  function launcher(options: Omit<LaunchOptions, 'dataDir' | 'env'>): ServerLauncher {
+  /** The database, except that `before` is called before each read of the last report of a server process. */
+  const withReports = (before: (processId: unknown) => unknown): Database =>
+    Object.create(db, {
+      rows: {
+        value: async (name: string, text: string, values: unknown[] = []) => {
+          if (name === 'server-report') await before(values[0])
+          return db.rows(name, text, values)
+        },
+      },
+    })
+
+  function launcher(
+    options: Omit<LaunchOptions, 'dataDir' | 'env'>,
+    reports: Database = db,
+  ): ServerLauncher {
     const control = new Database(database.url, log, SERVER_POOLS.control)
     databases.push(control)
     const registry = new ServerRegistry(db)
     const locks = new ServerLocks(control)
     const processId = options.processId ?? 0
     return new ServerLauncher(
-      { db, queue, registry, locks, processId, timings: MODEL_TIMINGS, isTurn: undefined, log },
+      {
+        ...{ db: reports, queue, registry, locks, processId, timings: MODEL_TIMINGS, log },
+        isTurn: undefined,
+      },
       { dataDir, env: environment({}), ...options },
     )
   }
@@ -633,6 +651,20 @@ describe('a server that another service launched', () => {
     await launched('waits', 'http://127.0.0.1:1', await serviceOn('earlier', 3_500), 'call')
     manager({}, true, { allowCalls: true, processId: await serviceOn('now') })
     await waitFor('its process', () => existsSync(pidFile('waits')))
+  })
+
+  it('is free at once if that service has ended on this host', async () => {
+    const earlier = await serviceOn(PROCESS_HOST)
+    await db.adhoc('update process set pid = $2 where id = $1', [earlier, spawnSync('true').pid])
+    await launched('rm-0', 'http://127.0.0.1:1', earlier, 'file')
+    let reads = 0
+    const processId = await serviceOn('now')
+    await launcher(
+      { processId, servers: [], allowCalls: false },
+      withReports(() => reads++),
+    ).start()
+    expect(reads).toBe(1)
+    expect(await activeServers(db)).toEqual([])
   })
 
   it.each([
@@ -660,6 +692,117 @@ describe('a server that another service launched', () => {
     clearInterval(reports)
     expect(answer).toMatchObject({ status: 'rejected', reason: { reason: 'server_busy' } })
     expect(await row('rm-0')).toMatchObject({ launch: { processId: other } })
+  })
+
+  it('is waited for at a start, which respects the calls made meanwhile', async () => {
+    const other = await serviceOn('gpu-7')
+    const earlier = await serviceOn('gpu-8')
+    await db.adhoc("update process set state = 'dead' where id = $1", [earlier])
+    await launched('waited', 'http://gpu-7.invalid:1', other, 'call')
+    for (const name of ['relaunched', 'removed', 'registered', 'updated']) {
+      await launched(name, 'http://127.0.0.1:1', earlier, 'call')
+    }
+    const leftover = spawn(command[0]!, command.slice(1), { detached: true })
+    const mark = await waitFor('its mark', () => markOf(leftover.pid!))
+    mkdirSync(join(dataDir, 'servers'), { recursive: true })
+    writeRecord(pidFile('relaunched'), { ...mark, keeper: mark, fingerprint: '' })
+    const looked = Promise.withResolvers<void>()
+    const reported = Promise.withResolvers<void>()
+    const processId = await serviceOn('gpu-8')
+    const here = launcher(
+      { processId, servers: [], allowCalls: true },
+      withReports(async (id) => {
+        if (id !== other) return
+        looked.resolve()
+        await reported.promise
+      }),
+    )
+    const started = here.start()
+    try {
+      await looked.promise
+      const m = manager({}, false, { processId })
+      const busy = { reason: 'server_busy', message: expect.stringContaining('this service') }
+      await expect(register(m, 'relaunched', await simulated())).rejects.toMatchObject(busy)
+      for (const [at, name] of ['new', 'relaunched'].entries()) {
+        const input = { name, engine: 'vllm', port: at + 2, command }
+        await here.launch(LaunchServerInput.parse(input))
+      }
+      await m.remove({ name: 'removed' })
+      await m.update({ name: 'updated' }, { weight: 2 })
+      await db.adhoc("update server set launch = null, state = 'ready' where name = 'registered'")
+      const pidsOf = (names: string[]) =>
+        names.map(
+          (name) => (JSON.parse(readFileSync(pidFile(name), 'utf8')) as { pid: number }).pid,
+        )
+      const pids = await waitFor('the processes', () => {
+        const found = pidsOf(['new', 'relaunched'])
+        return !found.includes(leftover.pid!) && found
+      })
+      await db.adhoc("update process set state = 'dead' where id = $1", [other])
+      reported.resolve()
+      await started
+      expect(pidsOf(['new', 'relaunched'])).toEqual(pids)
+      expect(pids.map((pid) => inspectProcess(pid)?.running)).toEqual([true, true])
+      expect(inspectProcess(leftover.pid!)?.running ?? false).toBe(false)
+      expect((await activeServers(db)).map(({ name }) => name)).not.toContain('removed')
+      expect(await row('registered')).toMatchObject({ state: 'ready', launch: null })
+      expect(await row('updated')).toMatchObject({ weight: 2, launch: { processId } })
+    } finally {
+      reported.resolve()
+      leftover.kill('SIGKILL')
+      await here.stop(5_000)
+    }
+  })
+
+  it('has no other process after two launches at the same time', async () => {
+    const started = join(dataDir, 'started')
+    const script = `require('node:fs').appendFileSync(${JSON.stringify(started)}, process.pid + ' ')
+      setInterval(() => {}, 1_000)`
+    const entries = [1, 2].map((port) =>
+      LaunchServerInput.parse({
+        ...{ name: 'twice', engine: 'vllm', port },
+        command: [process.execPath, '-e', script],
+      }),
+    )
+    const here = launcher({ servers: [], allowCalls: true })
+    await Promise.all(entries.map((entry) => here.launch(entry)))
+    await waitFor('a process', () => existsSync(started))
+    await here.stop(5_000)
+    const pids = readFileSync(started, 'utf8').trim().split(' ').map(Number)
+    expect(pids.filter((pid) => inspectProcess(pid)?.running)).toEqual([])
+  })
+
+  it('is not launched by a call during an outage of the database, and the call fails at once', async () => {
+    await launched('rm-0', 'http://gpu-7.invalid:8101', await serviceOn('gpu-7'), 'call')
+    const entry = LaunchServerInput.parse({ name: 'rm-0', engine: 'vllm', port: 1, command })
+    const options = { processId: await serviceOn('gpu-8'), servers: [], allowCalls: true }
+    let reads = 0
+    const outage = Object.assign(new Error('the database system is shutting down'), {
+      code: '57P03',
+    })
+    const here = launcher(
+      options,
+      withReports(() => reads++ === 0 && Promise.reject(outage)),
+    )
+    await expect(here.launch(entry)).rejects.toBe(outage)
+    expect(reads).toBe(1)
+  })
+
+  it('keeps its name after a crash of this machine that left a record of an earlier process', async () => {
+    const other = await serviceOn('gpu-7')
+    await launched('rm-0', 'http://gpu-7.invalid:8101', other, 'call')
+    const ended = { ...markOf(process.pid)!, pid: spawnSync('true').pid }
+    mkdirSync(join(dataDir, 'servers'), { recursive: true })
+    writeRecord(pidFile('rm-0'), { ...ended, keeper: ended, fingerprint: '' })
+    const entry = LaunchServerInput.parse({ name: 'rm-0', engine: 'vllm', port: 1, command })
+    const options = { processId: await serviceOn('gpu-8'), servers: [], allowCalls: true }
+    const here = launcher(
+      options,
+      withReports(() => report(other)),
+    )
+    await expect(here.launch(entry)).rejects.toMatchObject({ reason: 'server_busy' })
+    expect(await row('rm-0')).toMatchObject({ launch: { processId: other } })
+    rmSync(pidFile('rm-0'))
   })
 
   it('keeps its state when the process ends that this service launched earlier', async () => {
@@ -701,7 +844,25 @@ describe('a server that another service launched', () => {
     expect(await m.resume({ name: 'rm-0' })).toMatchObject({ state: 'ready', model: rm.model })
   })
 
-  it('keeps the model of a later registration', async () => {
+  it('causes no notifications while it sleeps without a self-test', async () => {
+    const rm = await simulated()
+    rm.control({ asleep: true })
+    await launched('rm-0', rm.url, await serviceOn('gpu-7'), 'call')
+    await db.adhoc(
+      `update server set state = 'sleeping', model = $1, launch = launch || '{"model": null}'`,
+      [rm.model],
+    )
+    const changed = vi.spyOn(ServerRegistry.prototype, 'changed')
+    try {
+      const probed = await manager({}, false).probe({ name: 'rm-0' })
+      expect(probed).toMatchObject({ state: 'sleeping', version: expect.any(String) })
+      expect(changed).not.toHaveBeenCalled()
+    } finally {
+      changed.mockRestore()
+    }
+  })
+
+  it('belongs to its user once it is registered, with the model of the registration', async () => {
     const rm = await simulated()
     await launched('rm-0', 'http://127.0.0.1:1', 0, 'call')
     await db.adhoc(`update server set launch = launch || '{"model": null}'`)
@@ -709,6 +870,9 @@ describe('a server that another service launched', () => {
     const named = { engine: 'vllm', model: 'adapter', ifUnreachable: 'keep' }
     expect(await register(m, 'rm-0', rm, named)).toMatchObject({ state: 'unreachable' })
     expect(await m.probe({ name: 'rm-0' })).toMatchObject({ model: 'adapter' })
+    expect(await register(m, 'rm-0', rm)).toMatchObject({ state: 'ready' })
+    await launcher({ processId: await serviceOn('gpu-8'), servers: [], allowCalls: false }).start()
+    expect(await row('rm-0')).toMatchObject({ state: 'ready', launch: null })
   })
 
   it('stays as it is when this service stops before that service reports', async () => {

@@ -24,11 +24,6 @@ export function launchFolder(dataDir: string): string {
   return join(dataDir, 'servers')
 }
 
-/** The file that exists while the process of a server runs. */
-export function launchRecordFile(folder: string, name: string): string {
-  return launchFile(folder, name, 'pid')
-}
-
 export function launchLogFile(folder: string, name: string): string {
   return launchFile(folder, name, 'log')
 }
@@ -177,7 +172,8 @@ export async function endLeftovers(
         const until = performance.now() + withinMs
         while (isRunning(record) && performance.now() < until) await pause(100)
         signalGroup(record.pid, 'SIGKILL')
-        rmSync(file, { force: true })
+        // A call may have launched the server again meanwhile.
+        if (readRecord<LaunchRecord>(file)?.pid === record.pid) rmSync(file, { force: true })
         return [name]
       }
       rmSync(file, { force: true })

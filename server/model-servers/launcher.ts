@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto'
-import { existsSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
 import type { ServerLogDto } from '../contract/server-detail.ts'
 import { type LaunchServerInput, PROBED_SETTINGS } from '../contract/servers.ts'
 import { RewardOpsError, shuttingDown } from '../errors.ts'
 import { maskSecrets } from '../mask-secrets.ts'
+import { PROCESS_HOST } from '../process-host.ts'
+import { processLives } from '../process-signals.ts'
 import { checkServerUrl } from '../router/server-admission.ts'
 import { throughOutage } from '../store/database.ts'
 import { poolOfModel } from '../store/job-queue.ts'
@@ -21,7 +23,6 @@ import {
   LaunchedProcess,
   launchFolder,
   launchLogFile,
-  launchRecordFile,
 } from './launched-process.ts'
 import { DRAIN_REQUESTED, isDrainingToSleep } from './sleep-cycle.ts'
 
@@ -72,10 +73,8 @@ export class ServerLauncher {
   readonly #options: LaunchOptions
   readonly #folder: string
   readonly #running = new Map<string, Supervised>()
-  /** The ends of processes that are being stopped, by the server's name. */
-  readonly #ending = new Map<string, Promise<void>>()
-  /** The servers that a start found free, and the processes that launched them, so that it waits once for all. */
-  readonly #free = new Map<string, number | undefined>()
+  /** The last launch or end of each server, by its name. The next one begins after it. */
+  readonly #turns = new Map<string, Promise<unknown>>()
   #stopping = false
 
   constructor(context: ModelsContext, options: LaunchOptions) {
@@ -86,49 +85,67 @@ export class ServerLauncher {
 
   async start(): Promise<void> {
     const { log, timings, registry } = this.#o
-    // A busy disk can delay the first query. No later attempt follows, so this query is retried.
-    const rows = await throughOutage(() => registry.active(), { forMs: READ_WITHIN_MS })
-    const launchedRows = rows.filter(({ launch }) => launch !== null)
-    const hosts = await Promise.all(launchedRows.map((row) => this.#hostElsewhere(row)))
+    const { servers } = this.#options
+    // A busy disk can delay the first queries. No later attempt follows, so they are retried.
+    const read = () => throughOutage(() => registry.active(), { forMs: READ_WITHIN_MS })
+    const seen = new Map<string, { launch: StoredLaunch | null; host: string | null }>()
+    const look = async (row: ServerRow) => {
+      const host = await this.#hostElsewhere(row, READ_WITHIN_MS)
+      seen.set(row.name, { launch: row.launch, host })
+    }
+    await Promise.all((await read()).map(look))
     if (this.#stopping) return
-    const launched = launchedRows.filter((_, at) => hosts[at] === null)
-    for (const { name, launch } of launched) this.#free.set(name, launch?.processId)
+    // Calls may have launched, registered or removed servers during this wait.
+    const launched = (await read()).filter(({ name, launch }) => {
+      const before = seen.get(name)
+      return launch !== null && before?.host === null && isDeepStrictEqual(launch, before.launch)
+    })
+    if (this.#stopping) return
     const left = await endLeftovers(this.#folder, timings.stopWithinMs, (name, { fingerprint }) => {
-      const wanted = this.#wantedAgain(name, launched)
+      if (this.#running.has(name)) return true
+      const wanted = this.#wantedAgain(
+        name,
+        launched.find((row) => row.name === name),
+      )
       // Without its secrets, a launch's fingerprint is unknown. The process is kept, because it is the last one started
       // under this name.
       return wanted !== null && (!wanted.complete || fingerprintOf(wanted.input) === fingerprint)
     })
     if (left.length > 0)
       log.warn({ servers: left }, 'ended servers that an earlier run left running')
-    for (const row of launched) {
+    for (const name of new Set([...launched, ...servers].map((one) => one.name))) {
       if (this.#stopping) return
-      await this.#resume(row)
+      const before = seen.get(name)
+      const host = before?.host ?? null
+      if (isOwnedByAnother(this.#folder, name)) {
+        log.warn({ server: name }, `not launched: ${NEIGHBOR} runs it`)
+      } else if (host !== null) {
+        log.error(
+          { server: name, host },
+          'not launched while the service on this host runs, which has launched a server of the same name',
+        )
+      } else if (await this.#resume(name, before?.launch)) continue
+      if (servers.some((entry) => entry.name === name)) void this.#resumeOnceFree(name)
     }
-    for (const entry of this.#options.servers) {
-      if (this.#stopping) return
-      await this.#beginUnlessTaken(entry, 'file')
-    }
-    this.#free.clear()
   }
 
   /**
-   * The host of another running server process that launched a server, or null if there is none. The record of a process
-   * in this data folder shows that the server was launched by the previous process of this service, which may have just
-   * been killed. A log does not show this, because it stays after the server has moved to another host. While a server
-   * waits for its restart, it has no record. A killed process seems to run at first, so another process counts only
-   * once it has reported again, or if this process stops before that. Looks are counted instead of time, because the
-   * other process cannot report during an outage of the database.
+   * The host of another running server process that launched a server, or null if there is none. A process that runs
+   * from this data folder shows that the server was launched by the previous process of this service, which may have
+   * just been killed. Files do not show this, because they stay after the server has moved to another host. While a
+   * server waits for its restart, it has no process. A service that was killed on another host seems to run at first,
+   * so it counts only once it has reported again, or if this process stops before that. Looks are counted instead of
+   * time, because no service can report during an outage of the database.
+   * `outageMs`: time for which reads are retried during an outage.
    */
-  async #hostElsewhere({ name, launch }: ServerRow): Promise<string | null> {
+  async #hostElsewhere({ name, launch }: ServerRow, outageMs = 0): Promise<string | null> {
     const { processId } = this.#options
     const of = launch?.processId
     if (processId === undefined || of === undefined || of === processId) return null
-    if (this.#free.get(name) === of) return null
-    if (existsSync(launchRecordFile(this.#folder, name))) return null
-    const read = () =>
-      throughOutage(() => lastServerReport(this.#o.db, of), { forMs: READ_WITHIN_MS })
+    if (isAdoptable(this.#folder, name)) return null
+    const read = () => throughOutage(() => lastServerReport(this.#o.db, of), { forMs: outageMs })
     const first = await read()
+    if (first?.process_host === PROCESS_HOST && !processLives(first.pid)) return null
     for (let looks = 0, last = first; first && last && looks < SILENT_LOOKS; looks++) {
       if (this.#stopping) return last.host
       await pause(REPORT_LOOK_MS)
@@ -138,70 +155,40 @@ export class ServerLauncher {
     return null
   }
 
-  async #hostOf(name: string): Promise<string | null> {
-    const known = await this.#o.registry.find({ name })
-    return known === undefined ? null : this.#hostElsewhere(known)
-  }
-
   /**
-   * Launches a server of the servers file when no other service runs a server of its name any more. Calls to remove or
-   * launch the server meanwhile are more recent than the file, so they end the wait.
+   * Launches a server of the servers file when no other service runs a server of its name any more. Calls to launch,
+   * register or remove the server meanwhile are more recent than the file, so they end the wait.
    */
-  async #beginOnceFree(input: LaunchServerInput): Promise<void> {
+  async #resumeOnceFree(name: string): Promise<void> {
     const { log, registry, timings } = this.#o
-    const { name } = input
     for (;;) {
       await pause(timings.freeNameEveryMs, undefined, { ref: false })
       if (this.#stopping) return
       try {
-        if ((await this.#hostOf(name)) !== null || isOwnedByAnother(this.#folder, name)) continue
         const row = await registry.find({ name })
-        if (this.#stopping) return
         if (this.#running.has(name) || !row?.launch) {
-          log.info({ server: name }, 'not launched any more: it was removed or launched by a call')
+          log.info({ server: name }, 'not launched any more: a call has changed it')
           return
         }
-        await this.#begin(input, 'file', true, true)
-        return
+        if ((await this.#hostElsewhere(row)) !== null) continue
+        if (await this.#resume(name, row.launch)) return
       } catch (error) {
         log.warn({ err: (error as Error).message, server: name }, 'not launched yet')
       }
     }
   }
 
+  /** The launch of a server that is in the servers file, or that a call of an earlier run launched. */
   #wantedAgain(
     name: string,
-    launched: readonly ServerRow[],
-  ): { input: LaunchServerInput; complete: boolean } | null {
-    const entry = this.#options.servers.find((one) => one.name === name)
-    if (entry !== undefined) return { input: entry, complete: true }
-    const row = launched.find((one) => one.name === name)
+    row: ServerRow | undefined,
+  ): { input: LaunchServerInput; source: StoredLaunch['source']; complete: boolean } | null {
+    const input = this.#options.servers.find((one) => one.name === name)
+    if (input !== undefined) return { input, source: 'file', complete: true }
     const launch = row?.launch
     if (row === undefined || launch?.source !== 'call' || !this.#options.allowCalls) return null
-    return { input: inputOf(row, launch), complete: launch.complete }
-  }
-
-  async #beginUnlessTaken(
-    input: LaunchServerInput,
-    source: StoredLaunch['source'],
-    complete = true,
-  ): Promise<void> {
-    if (isOwnedByAnother(this.#folder, input.name)) {
-      const { log } = this.#o
-      log.warn({ server: input.name }, `not launched: ${NEIGHBOR} runs it`)
-      return
-    }
-    const host = await this.#hostOf(input.name)
-    if (this.#stopping) return
-    if (host !== null) {
-      this.#o.log.error(
-        { server: input.name, host },
-        'not launched while the service on this host runs, which has launched a server of the same name',
-      )
-      if (source === 'file') void this.#beginOnceFree(input)
-      return
-    }
-    await this.#begin(input, source, complete, true)
+    const complete = launch.complete && row.keyProblem === null
+    return { input: inputOf(row, launch), source: 'call', complete }
   }
 
   /**
@@ -209,6 +196,8 @@ export class ServerLauncher {
    * @throws RewardOpsError `launch_disabled`, `server_busy`, and the errors of an invalid registration
    */
   async launch(input: LaunchServerInput): Promise<number> {
+    const { registry } = this.#o
+    const { name } = input
     if (!this.#options.allowCalls) {
       throw new RewardOpsError(
         'launch_disabled',
@@ -219,63 +208,71 @@ export class ServerLauncher {
     readTemplate(input, null)
     const url = checkServerUrl(urlOf(input))
     if (!url.ok) throw refusal(url)
-    if (isOwnedByAnother(this.#folder, input.name)) {
-      throw new RewardOpsError('server_busy', `${input.name} is launched by ${NEIGHBOR}.`)
+    if (isOwnedByAnother(this.#folder, name)) {
+      throw new RewardOpsError('server_busy', `${name} is launched by ${NEIGHBOR}.`)
     }
-    const host = await this.#hostOf(input.name)
+    const known = await registry.find({ name })
+    const host = known === undefined ? null : await this.#hostElsewhere(known)
     if (this.#stopping) throw shuttingDown()
     if (host !== null) {
       throw new RewardOpsError(
         'server_busy',
-        `${input.name} is launched by the service on the host ${host}.`,
+        `${name} is launched by the service on the host ${host}.`,
         { hint: 'Launch it under another name, or remove it first.' },
       )
     }
-    return this.#begin(input, 'call')
+    return this.#inTurn(name, async () => {
+      await this.#end(name)
+      return this.#begin(input, 'call', await registry.find({ name }))
+    })
   }
 
   /** The service that launched a server and keeps its process running, or null if there is none. */
   async launcherOf(row: ServerRow): Promise<string | null> {
-    if (this.#running.has(row.name)) return 'this service'
     if (isOwnedByAnother(this.#folder, row.name)) return NEIGHBOR
+    if (this.#running.has(row.name) || isAdoptable(this.#folder, row.name)) return 'this service'
     const host = await this.#hostElsewhere(row)
     return host === null ? null : `the service on the host ${host}`
   }
 
-  /** Ends a server's process without a restart. Also waits for an end in progress. */
-  async end(name: string): Promise<void> {
-    const supervised = this.#running.get(name)
-    if (supervised) {
-      this.#running.delete(name)
-      supervised.stopping = true
-      clearTimeout(supervised.timer)
-    }
-    if (supervised?.process) {
-      const ended = supervised.process.stop(this.#o.timings.stopWithinMs).finally(() => {
-        if (this.#ending.get(name) === ended) this.#ending.delete(name)
-      })
-      this.#ending.set(name, ended)
-    }
-    await this.#ending.get(name)
+  /** Ends a server's process without a restart, unless the server is registered. */
+  endIfRemoved(name: string): Promise<void> {
+    return this.#inTurn(name, async () => {
+      if ((await this.#o.registry.find({ name })) === undefined) await this.#end(name)
+    })
   }
 
   /** Ends the processes of servers that were removed, for example by another server process. */
   async endRemoved(): Promise<void> {
-    const running = [...this.#running]
-    if (running.length === 0) return
-    const ids = new Set((await this.#o.registry.active()).map(({ id }) => id))
-    await Promise.all(
-      running.map(async ([name, supervised]) => {
-        if (ids.has(supervised.id) || this.#running.get(name) !== supervised) return
-        await this.end(name)
-      }),
+    if (this.#running.size === 0) return
+    const names = new Set((await this.#o.registry.active()).map(({ name }) => name))
+    const removed = [...this.#running.keys()].filter((name) => !names.has(name))
+    await Promise.all(removed.map((name) => this.endIfRemoved(name)))
+  }
+
+  /** Launches and ends of one server take turns, because a second process would replace the record of the first. */
+  #inTurn<T>(name: string, work: () => Promise<T>): Promise<T> {
+    const turn = (this.#turns.get(name) ?? Promise.resolve()).then(work)
+    this.#turns.set(
+      name,
+      turn.catch(() => {}),
     )
+    return turn
+  }
+
+  async #end(name: string): Promise<void> {
+    const supervised = this.#running.get(name)
+    if (!supervised) return
+    this.#running.delete(name)
+    supervised.stopping = true
+    clearTimeout(supervised.timer)
+    await supervised.process?.stop(this.#o.timings.stopWithinMs)
   }
 
   async stop(withinMs: number): Promise<void> {
     this.#stopping = true
     await Promise.all([
-      ...this.#ending.values(),
+      ...this.#turns.values(),
       ...[...this.#running.values()].map(async (supervised) => {
         supervised.stopping = true
         clearTimeout(supervised.timer)
@@ -311,42 +308,43 @@ export class ServerLauncher {
   }
 
   /**
-   * Continues a server of an earlier run that is not in the servers file: takes over or restarts its process, or
-   * marks the server as unreachable. A server that was in the file is removed.
+   * Continues a server of the servers file or of an earlier run: takes over or starts its process, or marks the server
+   * as unreachable. A server that was in the file is removed. Returns false if a service runs the server, or if its
+   * launch is not `before` any more.
    */
-  async #resume(row: ServerRow): Promise<void> {
-    const { registry } = this.#o
-    const launch = row.launch as StoredLaunch
-    if (this.#options.servers.some((entry) => entry.name === row.name)) return
-    if (isOwnedByAnother(this.#folder, row.name)) return
-    if (launch.source === 'file') {
-      await registry.remove(row.id, 'no longer in REWARDOPS_SERVERS_FILE')
-      return
-    }
-    const left = this.#options.allowCalls && isAdoptable(this.#folder, row.name)
-    if ((launch.complete || left) && row.keyProblem === null && this.#options.allowCalls) {
-      await this.#beginUnlessTaken(inputOf(row, launch), 'call', launch.complete)
-      return
-    }
-    await registry.transition(row.id, {
-      to: 'unreachable',
-      cause: launch.complete
-        ? 'the process ended with the service, and REWARDOPS_ALLOW_LAUNCH is not set'
-        : 'the process ended with the service, and its secrets are not stored: launch it again',
+  #resume(name: string, before: StoredLaunch | null | undefined): Promise<boolean> {
+    return this.#inTurn(name, async () => {
+      const { registry } = this.#o
+      const row = await registry.find({ name })
+      const isTaken = this.#running.has(name) || isOwnedByAnother(this.#folder, name)
+      if (this.#stopping || isTaken || !isDeepStrictEqual(row?.launch, before)) return false
+      const wanted = this.#wantedAgain(name, row)
+      const left = wanted && row?.launch && LaunchedProcess.adopt(this.#folder, name)
+      if (left) await this.#takeOver(row, wanted.input, left, wanted.complete)
+      else if (wanted?.complete) await this.#begin(wanted.input, wanted.source, row, true)
+      else if (row?.launch?.source === 'file') {
+        await registry.remove(row.id, 'no longer in REWARDOPS_SERVERS_FILE')
+      } else if (row) {
+        await registry.transition(row.id, {
+          to: 'unreachable',
+          cause: row.launch?.complete
+            ? 'the process ended with the service, and REWARDOPS_ALLOW_LAUNCH is not set'
+            : 'the process ended with the service, and its secrets are not stored: launch it again',
+        })
+      }
+      return true
     })
   }
 
   async #begin(
     input: LaunchServerInput,
     source: StoredLaunch['source'],
-    complete = true,
+    known: ServerRow | undefined,
     isStart = false,
   ): Promise<number> {
-    const { registry, queue } = this.#o
-    await this.end(input.name)
-    const known = await registry.find({ name: input.name })
-    const left = known ? LaunchedProcess.adopt(this.#folder, input.name) : null
-    if (known && left) return this.#takeOver(known, input, left, complete)
+    const { registry, queue, timings } = this.#o
+    // A process that an earlier run left may have another command.
+    await LaunchedProcess.adopt(this.#folder, input.name)?.stop(timings.stopWithinMs)
     const secrets = secretsOf(input)
     const argv = input.command.map((word) => maskSecrets(word, secrets))
     const launch: StoredLaunch = {
@@ -408,7 +406,7 @@ export class ServerLauncher {
     input: LaunchServerInput,
     process: LaunchedProcess,
     complete: boolean,
-  ): Promise<number> {
+  ): Promise<void> {
     const { registry, log } = this.#o
     // An end of the process is recorded only if the row names this service.
     await registry.launchedBy(row.id, { ...(row.launch as StoredLaunch), ...this.#launcher() })
@@ -426,7 +424,6 @@ export class ServerLauncher {
       evidence: { pid: process.pid ?? null },
     })
     log.info({ server: row.name, pid: process.pid }, 'took over a launched server')
-    return row.id
   }
 
   #spawn(supervised: Supervised): void {
@@ -514,22 +511,13 @@ export class ServerLauncher {
     )
     const row = await registry.byNumber(supervised.id)
     if (row !== undefined && this.#isTakenOver(row)) return this.#giveUp(supervised)
-    const state = row !== undefined && isDrained(row) ? 'draining' : 'registering'
-    const before =
-      state === 'draining'
-        ? null
-        : await registry.transition(supervised.id, { to: state, cause, evidence })
-    if (before === null) {
-      const event = {
-        kind: 'process',
-        from: state,
-        to: state,
-        cause,
-        evidence,
-      } as const
-      await registry.note(supervised.id, event)
-      await registry.explain(supervised.id, 'registering', cause)
-    }
+    const note = (state: 'draining' | 'registering') =>
+      registry.note(supervised.id, { kind: 'process', from: state, to: state, cause, evidence })
+    if (row !== undefined && isDrained(row)) return note('draining')
+    const change = { to: 'registering', cause, evidence } as const
+    if ((await registry.transition(supervised.id, change)) !== null) return
+    await note('registering')
+    await registry.explain(supervised.id, 'registering', cause)
   }
 }
 

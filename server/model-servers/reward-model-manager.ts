@@ -162,7 +162,7 @@ export class RewardModelManager {
     checkPool(input.name, fields, await registry.active())
     const pool = poolOfModel(fields.model)
     await queue.ensure(pool)
-    if (!probe.ok) return this.#keep(input, fields, probe, pool, known)
+    if (!probe.ok) return this.#keep(input.name, fields, probe, pool)
     const facts = factsOf(probe, apiKey)
     // A server that does not report its state counts as still asleep, because a call could crash it.
     const remembered = known?.state === 'sleeping' && known.url === fields.url && !probe.sleeping
@@ -174,12 +174,13 @@ export class RewardModelManager {
       : await this.#trust.examine(subject(input.name, fields, facts, known), true)
     if (examination?.routeMissing) {
       const failure = noScoreRoute(probe.engine, input.kind, examination.selfTest.detail)
-      return this.#keep(input, keptFields(input, url, failure), failure, pool, known)
+      return this.#keep(input.name, keptFields(input, url, failure), failure, pool)
     }
     const id = await registry.save(input.name, {
       fields,
       facts,
-      ...launchOf(known, fields),
+      // No service runs a launched server of this name any more, so its launch must not be repeated.
+      launch: null,
       selfTest: examination?.selfTest ?? null,
       state: examination?.to ?? 'sleeping',
       cause: examination ? `registered; ${examination.cause}` : 'registered asleep',
@@ -192,16 +193,15 @@ export class RewardModelManager {
   }
 
   async #keep(
-    { name }: RegisterServerInput,
+    name: string,
     fields: RegistrationFields,
     failure: ProbeFailure,
     pool: string,
-    known: ServerRow | undefined,
   ): Promise<ServerRow> {
     const id = await this.#o.registry.save(name, {
       fields,
       facts: null,
-      ...launchOf(known, fields),
+      launch: null,
       // A registration accepts the server's present scores, so earlier baselines do not count.
       selfTest: null,
       state: 'unreachable',
@@ -348,7 +348,7 @@ export class RewardModelManager {
     } finally {
       await this.#o.locks.release(row.id)
     }
-    await this.#launcher.end(row.name)
+    await this.#launcher.endIfRemoved(row.name)
     return row
   }
 
@@ -404,11 +404,6 @@ function busy(row: ServerRow, what: string): RewardOpsError {
     'server_busy',
     `${row.name} cannot be ${what} while it is ${row.state} (${row.stateCause ?? 'no cause'}).`,
   )
-}
-
-/** The launch of a server that is registered again. A registration names the model, which is then not open. */
-function launchOf(known: ServerRow | undefined, { model }: RegistrationFields) {
-  return known?.launch ? { launch: { ...known.launch, model } } : {}
 }
 
 /** The subject of a self-test for a server that has no row yet, or whose row is about to change. */

@@ -168,8 +168,8 @@ export class ServerWatch {
     }
     await registry.probed(row.id, factsOf(probe, row.apiKey))
     if (isModelOpen(row)) {
-      if (probe.model === null) return
-      await this.#learnModel(row, probe.model)
+      if (probe.model !== null) await this.#learnModel(row, probe.model)
+      else if (row.state === 'registering') return
     }
     if (row.state === 'sleeping') return this.#checkSleeper(row)
     if (probe.sleeping) {
@@ -353,8 +353,10 @@ function versionChange(row: ServerRow, probe: ProbedServer): string {
 
 /**
  * Whether a launched server's model is still to be learned. A server that is drained while it is launched is not
- * `registering`, but has no self-test.
+ * `registering`, but has no self-test. Nor has a server that its first probe found asleep, but that probe learned its
+ * model.
  */
 function isModelOpen({ launch, state, selfTest }: ServerRow): boolean {
-  return launch?.model === null && (state === 'registering' || selfTest === null)
+  if (launch?.model !== null || state === 'sleeping') return false
+  return state === 'registering' || selfTest === null
 }

@@ -30,7 +30,7 @@ it('the times of a server are those of the database’s clock', async () => {
         model: 'm',
         maxInFlight,
       } as never,
-      ...{ facts, state: 'dead', cause: 'test', pool: null },
+      ...{ facts, launch: null, state: 'dead', cause: 'test', pool: null },
     })
   } finally {
     vi.useRealTimers()

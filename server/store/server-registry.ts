@@ -42,8 +42,8 @@ export interface Registration {
   facts: ProbedFacts | null
   /** Null if no self-test was made. If undefined, the stored one stays. */
   selfTest?: StoredSelfTest | null
-  /** If undefined, the stored value stays. */
-  launch?: StoredLaunch | null
+  /** Null if the server was not launched. */
+  launch: StoredLaunch | null
   state: ServerState
   cause: string
   evidence?: Record<string, unknown>
@@ -94,11 +94,7 @@ export class ServerRegistry {
       ...(await this.#sealed(fields)),
       ...(facts ?? {}),
       ...(selfTest === undefined ? {} : { selfTest: asJson(selfTest) }),
-      ...(launch === undefined
-        ? known
-          ? {}
-          : { launch: asJson(null) }
-        : { launch: asJson(launch) }),
+      launch: asJson(launch),
       ...(known ? {} : { awakeUntil: null }),
       state,
       stateCause: cause,

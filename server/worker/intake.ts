@@ -97,7 +97,7 @@ export class Intake {
   #textChars = 0
   #paused = false
   #halted = false
-  /** Pools that would have fetched if no results had been unwritten. */
+  /** Pools that lacked capacity while results were unwritten. */
   readonly #waitForWrites = new Set<string>()
 
   constructor(queue: JobQueue, host: IntakeHost, log: Logger) {
@@ -203,11 +203,11 @@ export class Intake {
     const room = MAX_SAMPLES - (this.inUse - pool.inUse)
     const capacity = Math.min(this.#capacityOf(pool), room - unwritten)
     if (!isEnoughFree(capacity, pool.inUse)) {
-      const isEnoughLater = isEnoughFree(Math.min(this.#capacityOf(pool), room), pool.inUse)
-      if (isEnoughLater) this.#waitForWrites.add(name)
+      if (unwritten > 0) this.#waitForWrites.add(name)
       return
     }
     if (this.#textChars > MAX_TEXT_CHARS && this.inUse > 0) return
+    this.#waitForWrites.delete(name)
     pool.fetching = true
     void this.#fetch(pool, capacity - pool.inUse).finally(() => {
       pool.fetching = false

@@ -73,18 +73,13 @@ export class ResultWriter {
     else this.#timer ??= setTimeout(() => this.#flush(), FLUSH_MS)
   }
 
-  /** Above 0 while some results are not committed: the number of waiting results and running flushes. */
-  get pending(): number {
-    return this.#waiting.length + this.#flushes
-  }
-
   /** Number of samples whose results are not written yet. */
   get unwritten(): number {
     return this.#waiting.length + this.#flushing
   }
 
   async drain(): Promise<void> {
-    while (this.pending > 0) {
+    while (this.unwritten > 0) {
       this.#flush()
       await new Promise<void>((resolve) => this.#idle.push(resolve))
     }
@@ -101,7 +96,7 @@ export class ResultWriter {
       this.#flushes--
       if (this.#waiting.length >= FLUSH_SAMPLES) this.#flush()
       else if (this.#waiting.length > 0) this.#timer ??= setTimeout(() => this.#flush(), FLUSH_MS)
-      if (this.pending === 0 || this.#waiting.length > 0) {
+      if (this.unwritten === 0 || this.#waiting.length > 0) {
         for (const wake of this.#idle.splice(0)) wake()
       }
     })

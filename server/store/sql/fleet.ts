@@ -50,6 +50,14 @@ export async function otherServerProcesses(db: Database, id: number): Promise<Se
   )
 }
 
+/** `host` is the host name, and `process_host` also identifies the numbering of its processes. */
+interface ServerReport {
+  host: string
+  process_host: string
+  pid: number
+  seen_at: Date
+}
+
 /**
  * The host and the last report of a server process; undefined if it has ended. A process that was declared dead counts
  * as ended 5 s later, because it reports again if only the database had an outage.
@@ -57,10 +65,10 @@ export async function otherServerProcesses(db: Database, id: number): Promise<Se
 export async function lastServerReport(
   db: Database,
   id: number,
-): Promise<{ host: string; seen_at: Date } | undefined> {
-  const [row] = await db.rows<{ host: string; seen_at: Date }>(
+): Promise<ServerReport | undefined> {
+  const [row] = await db.rows<ServerReport>(
     'server-report',
-    `select split_part(host, '#', 1) as host, last_seen_at as seen_at from process
+    `select split_part(host, '#', 1) as host, host as process_host, pid, last_seen_at as seen_at from process
      where id = $1 and role = 'server' and not (state = 'dead'
        and (coalesce(ended_at, last_seen_at) = last_seen_at or ended_at < clock_timestamp() - interval '5 seconds'))`,
     [id],
