@@ -328,6 +328,21 @@ test('a text that is scored again breaks `calls`, unless a worker was killed or 
   expect(lawsBroken(withEvents(history, stop(3_000)))).toEqual(['calls'])
 })
 
+test('a single sample whose direct score took over 8 ms may be scored again, once stored', () => {
+  const late = 1e9
+  const call = { e: 'call', n: 1, op: 'samples.score', key: 'x/1', detail: {} } as const
+  const callOf = (beforeMs: number): HistoryEvent => ({ ...call, at: late - beforeMs })
+  const again = callsAt(late + 20, late + 22, ['x:1'], 1)
+  const calls = [...callsAt(late, late + 2, ['x:1']), ...again]
+  const found = (...events: HistoryEvent[]) =>
+    checkHistory(withEvents(flawless(), [...events, ...calls]), schedule, workload)
+      .violations.filter(({ law }) => law === 'calls')
+      .map(({ message }) => message)
+  expect(found(callOf(12))).toEqual([])
+  expect(found(callOf(3))).toHaveLength(1)
+  expect(found(callOf(12), { ...call, at: late + 500 })).toEqual([])
+})
+
 test('a request that is split breaks `calls`, unless its answer was late', () => {
   const late = 1e9
   const calls = [

@@ -24,6 +24,8 @@ const HEDGE_SLACK_MS = 25
  * it receives the request.
  */
 const SPLIT_MS = 100
+/** A single sample is first scored before it is stored. If that takes longer than this, it is stored and scored again. */
+const DIRECT_MS = 8
 /** A worker stopped for longer may be declared dead: 5 s after a report that is up to 1 s old. */
 const MAYBE_DEAD_MS = 4_000
 const OUTLIVE_MS = 10_000
@@ -160,6 +162,7 @@ function checkRepeats(calls: ModelCall[], spans: FaultSpan[], evidence: Evidence
     for (let k = 1; k < list.length; k++) {
       const [first, second] = [list[k - 1] as ModelCall, list[k] as ModelCall]
       if (isExplained(first, second, spans, evidence)) continue
+      if (isStoredAfterDirectScore(id, first, second, evidence.events)) continue
       repeats++
       if (repeats > mayRepeat) unexplained.push({ id, first, second })
     }
@@ -214,6 +217,22 @@ function lostUntil({ kind, from, until }: FaultSpan, slowness: number): number {
   // Workers may outlive their server by 10 s. Their results are lost if they cannot be written.
   const outlivesMs = /^(server|all)-/.test(kind) ? OUTLIVE_MS : 0
   return from + (outlivesMs + UNFLUSHED_MS) * slowness
+}
+
+/** Whether the first call may be the direct score of a single sample that took too long. */
+function isStoredAfterDirectScore(
+  id: string,
+  first: ModelCall,
+  second: ModelCall,
+  events: readonly HistoryEvent[],
+): boolean {
+  const key = id.replace(':', '/')
+  const calls = events.filter(
+    (event) => event.e === 'call' && event.op === 'samples.score' && event.key === key,
+  )
+  const call = calls.findLast(({ at }) => at <= first.from)
+  const isRepeated = calls.some(({ at }) => at > first.from && at <= second.from)
+  return call !== undefined && !isRepeated && first.until - call.at >= DIRECT_MS
 }
 
 /**
