@@ -200,9 +200,12 @@ export class Intake {
       return
     }
     const unwritten = name === INTERACTIVE_POOL ? 0 : this.#host.unwritten()
-    const room = MAX_SAMPLES - (this.inUse - pool.inUse)
-    const capacity = Math.min(this.#capacityOf(pool), room - unwritten)
-    if (!isEnoughFree(capacity, pool.inUse)) {
+    const others = this.inUse - pool.inUse + unwritten
+    const capacity = Math.min(this.#capacityOf(pool), MAX_SAMPLES - others)
+    // A fetch after every finished sample would cost one query per sample. A fetch needs free capacity: half of the
+    // capacity, or, if that is less, the larger of 48 samples and a quarter of the capacity.
+    const least = Math.min(capacity / 2, Math.max(SAMPLES_PER_JOB, capacity / 4))
+    if (capacity - pool.inUse < Math.max(1, least)) {
       if (unwritten > 0) this.#waitForWrites.add(name)
       return
     }
@@ -287,13 +290,4 @@ export class Intake {
       this.#log.debug({ err: (error as Error).message, pool: pool.name }, 'fetch failed')
     }
   }
-}
-
-/**
- * A fetch after every finished sample would cost one query per sample. A fetch needs free capacity: half of the capacity,
- * or, if that is less, the larger of 48 samples and a quarter of the capacity.
- */
-function isEnoughFree(capacity: number, inUse: number): boolean {
-  const least = Math.min(capacity / 2, Math.max(SAMPLES_PER_JOB, capacity / 4))
-  return capacity - inUse >= Math.max(1, least)
 }
