@@ -12,6 +12,20 @@ const BOOT = readProcFile('/proc/sys/kernel/random/boot_id')?.slice(0, 8) ?? ''
  */
 export const PID_SPACE = `${BOOT}.${pidNamespace()}`
 
+/** Marks what belongs to this process, such as its folders, among those of other containers. */
+export const PROCESS_MARK = `${PID_SPACE}-${process.pid}`
+
+/**
+ * Reads a name that begins with a {@link PROCESS_MARK} and a hyphen; null if it does not. Marks of earlier versions have
+ * no pid space.
+ */
+export function readMark(
+  name: string,
+): { space: string | undefined; pid: number; rest: string } | null {
+  const [, space, pid, rest] = /^(?:([\da-f]*\.[\da-f]*)-)?(\d+)-(.*)$/.exec(name) ?? []
+  return pid === undefined || rest === undefined ? null : { space, pid: Number(pid), rest }
+}
+
 /** The host of this process, as the table `process` stores it. Pages show the part before the `#`. */
 export const PROCESS_HOST = `${hostname()}#${PID_SPACE}`
 

@@ -9,7 +9,7 @@ import {
 } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { PID_SPACE } from '../process-host.ts'
+import { PID_SPACE, PROCESS_MARK, readMark } from '../process-host.ts'
 import { sendKill } from '../process-signals.ts'
 
 /**
@@ -95,7 +95,7 @@ export function ownGroups(text: string): Map<string, string> {
 }
 
 function canHold(folder: string, files: string[]): boolean {
-  const probe = join(folder, `${PREFIX}${PID_SPACE}-${process.pid}-probe`)
+  const probe = join(folder, `${PREFIX}${PROCESS_MARK}-probe`)
   try {
     mkdirSync(probe)
   } catch {
@@ -114,7 +114,7 @@ export class Cgroup {
 
   /** @throws Error if the folders are no longer writable */
   constructor({ version, folders }: Cgroups, { memoryBytes, processes }: CgroupLimits) {
-    const name = `${PREFIX}${PID_SPACE}-${process.pid}-${Cgroup.#next++}`
+    const name = `${PREFIX}${PROCESS_MARK}-${Cgroup.#next++}`
     this.#version = version
     this.#paths = [...new Set(folders)].map((folder) => join(folder, name))
     for (const path of this.#paths) mkdirSync(path)
@@ -190,10 +190,9 @@ export class Cgroup {
 export async function removeLeftGroups({ version, folders }: Cgroups): Promise<void> {
   for (const folder of new Set(folders)) {
     for (const name of readdirSync(folder)) {
-      // Names of earlier versions have no pid space.
-      const [, space = PID_SPACE, pid] =
-        /^rewardops-(?:([\da-f]*\.[\da-f]*)-)?(\d+)-\d+$/.exec(name) ?? []
-      if (pid === undefined) continue
+      const mark = name.startsWith(PREFIX) ? readMark(name.slice(PREFIX.length)) : null
+      if (mark === null || !/^\d+$/.test(mark.rest)) continue
+      const { space = PID_SPACE, pid } = mark
       const path = join(folder, name)
       if (space !== PID_SPACE) {
         // A group of another container is removed only if it has no processes.

@@ -15,7 +15,7 @@ import {
 import { hostname, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Isolation, SandboxNetwork } from '../contract/isolation.ts'
-import { PID_SPACE } from '../process-host.ts'
+import { PID_SPACE, PROCESS_MARK, readMark } from '../process-host.ts'
 import { processLives, sendKill } from '../process-signals.ts'
 import { type Cgroups, findCgroups, removeLeftGroups } from './cgroups.ts'
 import { freeFunctionUser } from './function-users.ts'
@@ -110,12 +110,11 @@ function removeLeftFolders(): void {
   for (const name of readdirSync(tmpdir())) {
     const prefix = [FOLDER_PREFIX, EARLIER_FOLDER_PREFIX].find((one) => name.startsWith(one))
     if (prefix === undefined) continue
-    const rest = name.slice(prefix.length)
-    const [, space, pid] = /^(?:([\da-f]*\.[\da-f]*)-)?(\d+)-\w+$/.exec(rest) ?? []
-    if (pid === undefined) continue
+    const mark = readMark(name.slice(prefix.length))
+    if (mark === null || !/^\w+$/.test(mark.rest)) continue
     const path = join(tmpdir(), name)
     try {
-      if (isLeft(path, space, Number(pid))) rmSync(path, { recursive: true, force: true })
+      if (isLeft(path, mark.space, mark.pid)) rmSync(path, { recursive: true, force: true })
     } catch {
       // The folder was removed meanwhile, or belongs to another user's service.
     }
@@ -243,9 +242,7 @@ export function startIsolated(plan: IsolationPlan, program: IsolatedProgram): Is
     if (problem !== null) throw new Error(problem)
   }
   const user = plan.user === 'function' ? freeFunctionUser() : null
-  const folder = mkdtempSync(
-    join(realpathSync(tmpdir()), `${FOLDER_PREFIX}${PID_SPACE}-${process.pid}-`),
-  )
+  const folder = mkdtempSync(join(realpathSync(tmpdir()), `${FOLDER_PREFIX}${PROCESS_MARK}-`))
   if (user !== null) chownSync(folder, user.uid, user.gid)
   const limits = {
     memoryBytes: memoryBytes + FRESH_BYTES,
