@@ -478,7 +478,7 @@ export class ServerLauncher {
     this.#running.delete(input.name)
     const row = await this.#o.registry.byNumber(id)
     if (row === undefined || this.#isTakenOver(row)) return
-    const how = end.error ?? `ended with ${end.signal ?? `code ${end.code}`}`
+    const how = howEnded(end)
     await this.#o.registry.transition(id, {
       to: 'unreachable',
       cause: `the process ${how}, and its secrets are not stored: launch it again`,
@@ -496,7 +496,7 @@ export class ServerLauncher {
       1_000 * 2 ** Math.max(0, supervised.failures - 1),
     )
     supervised.timer = setTimeout(() => this.#spawn(supervised), waitMs)
-    const how = end.error ?? `ended with ${end.signal ?? `code ${end.code}`}`
+    const how = howEnded(end)
     const cause = `the process ${how}; restarts in ${waitMs / 1_000} s`
     const evidence = {
       exitCode: end.code,
@@ -524,6 +524,11 @@ export class ServerLauncher {
 /** Whether a user has drained a server. Only a user ends such a drain. */
 function isDrained(row: ServerRow): boolean {
   return row.state === 'draining' && !isDrainingToSleep(row)
+}
+
+/** What happened to a process, to be printed after "the process". */
+function howEnded({ error, signal, code }: LaunchEnd): string {
+  return error ?? `ended with ${signal ?? `code ${code}`}`
 }
 
 /** Rebuilds the launch of a server from its row. Secrets and environment are not stored. */
