@@ -75,8 +75,6 @@ export function createExport({ db, access, scopes, readiness }: ExportSources) {
     await scopes.check(caller, 'export', SURFACES.export, query).catch((error: unknown) => {
       throw translateError(error, readiness)
     })
-    // The response of a client that has left emits no further `close`, which would end the export.
-    if (res.destroyed) return
     if (underWay >= MAX_EXPORTS) {
       throw new RewardOpsError('busy', `${MAX_EXPORTS} exports are already running.`, {
         retryAfterMs: 2_000,
