@@ -13,7 +13,7 @@ import type { BatchSpec } from '../store/sql/worker-reads.ts'
  */
 const QUICK_MS = 3
 /** Direct scoring is cancelled after this time, and the sample is queued as usual. */
-const WITHIN_MS = 8
+export const DIRECT_WITHIN_MS = 8
 /** After one direct score that took too long, the batch's samples are queued as usual for this long. */
 const SLOW_FOR_MS = 10_000
 /**
@@ -73,7 +73,7 @@ export class DirectScores {
         this.#slowUntilMs.set(batch.id, performance.now() + SLOW_FOR_MS)
         this.#channel.send({ type: 'forget', id }, id)
         resolve(null)
-      }, WITHIN_MS)
+      }, DIRECT_WITHIN_MS)
       this.#waiting.set(id, { turn: id, timer, settle: resolve })
       const { dataSource, prompt, response } = sample
       const isSent = this.#channel.send(

@@ -1,3 +1,4 @@
+import { DIRECT_WITHIN_MS } from '../../../server/batches/direct-scores.ts'
 import type { HistoryEvent } from '../history.ts'
 import { type Evidence, type FaultSpan, faultSpans, type Violation } from './law.ts'
 
@@ -24,8 +25,6 @@ const HEDGE_SLACK_MS = 25
  * it receives the request.
  */
 const SPLIT_MS = 100
-/** A single sample is first scored before it is stored. If that takes longer than this, it is stored and scored again. */
-const DIRECT_MS = 8
 /** A worker stopped for longer may be declared dead: 5 s after a report that is up to 1 s old. */
 const MAYBE_DEAD_MS = 4_000
 const OUTLIVE_MS = 10_000
@@ -219,7 +218,7 @@ function lostUntil({ kind, from, until }: FaultSpan, slowness: number): number {
   return from + (outlivesMs + UNFLUSHED_MS) * slowness
 }
 
-/** Whether the first call may be the direct score of a single sample that took too long. */
+/** Whether the first call may be the direct score of a single sample that took too long, so that it was queued. */
 function isStoredAfterDirectScore(
   id: string,
   first: ModelCall,
@@ -232,7 +231,7 @@ function isStoredAfterDirectScore(
   )
   const call = calls.findLast(({ at }) => at <= first.from)
   const isRepeated = calls.some(({ at }) => at > first.from && at <= second.from)
-  return call !== undefined && !isRepeated && first.until - call.at >= DIRECT_MS
+  return call !== undefined && !isRepeated && first.until - call.at >= DIRECT_WITHIN_MS
 }
 
 /**
