@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { FlaskConical } from 'lucide-react'
-import { useEffect, useRef, useState } from 'react'
+import { useEffect, useMemo, useRef, useState } from 'react'
 import type { RewardsDto } from '../../server/contract/rewards.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
@@ -136,20 +136,20 @@ function useLoadedSample(
   const loaded = useRef(onLoaded)
   loaded.current = onLoaded
   const { data } = sample
+  const draft = useMemo(() => data && draftOfSample(data), [data])
   useEffect(() => {
     if (id === null) taken.current = null
-    if (id === null || data === undefined || taken.current === id) return
+    if (id === null || draft === undefined || taken.current === id) return
     taken.current = id
-    const draft = draftOfSample(data)
     if (draft !== null) loaded.current(draft)
-  }, [id, data])
+  }, [id, draft])
   if (id === null) return { busy: false, problem: null }
-  const isGone = data !== undefined && draftOfSample(data) === null
   return {
     busy: sample.isLoading,
-    problem: isGone
-      ? 'Retention removed the texts of this sample.'
-      : sample.error && describeFailure(sample.error).message,
+    problem:
+      draft === null
+        ? 'Retention removed the texts of this sample.'
+        : sample.error && describeFailure(sample.error).message,
   }
 }
 
