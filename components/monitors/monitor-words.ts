@@ -61,8 +61,8 @@ export type SettingValues = Pick<
 >
 
 /**
- * The values that a run, or the setting for all runs, stores itself. A value that equals the one in `inherited` is null,
- * so that later changes of the inherited setting apply to it.
+ * The values that a run, or the setting for all runs, stores itself. A value that equals the one in `inherited` is
+ * null, so that later changes of the inherited setting apply to it.
  */
 export function ownSettings(
   definition: Pick<MonitorDefinition, 'unit'>,

@@ -227,8 +227,8 @@ function timedOut(error: Error): Error {
 }
 
 /**
- * The formats in which values are read. The role or the database may be set to other ones, in which times cannot be read
- * and scores are rounded.
+ * The formats in which values are read. The role or the database may be set to other ones, in which times cannot be
+ * read and scores are rounded.
  */
 const FORMATS: SessionSettings = { datestyle: 'ISO', timezone: 'UTC', extra_float_digits: 1 }
 

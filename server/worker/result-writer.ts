@@ -103,8 +103,8 @@ export class ResultWriter {
   }
 
   /**
-   * Writes samples and settles them. If that fails because of a sample, each half is written by itself, and so on, so that
-   * all other samples are written.
+   * Writes samples and settles them. If that fails because of a sample, each half is written by itself, and so on, so
+   * that all other samples are written.
    */
   async #writeOrHalve(samples: EndedSample[]): Promise<void> {
     let written = true
@@ -140,7 +140,7 @@ export class ResultWriter {
     try {
       this.#onCommitted?.(samples)
     } catch (error) {
-      // The results are stored, so whoever waits for them finds them in the database.
+      // The results are stored, so callers that wait for them find them in the database.
       this.#log.error(
         { err: (error as Error).message, samples: samples.length },
         'committed results could not be reported',

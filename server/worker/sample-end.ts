@@ -47,8 +47,8 @@ export function sampleEndOf(
 }
 
 /**
- * Returns the outcome, or a failure if one of its rewards refers to a turn or span that the response does not have. Such
- * rewards come from user code.
+ * Returns the outcome, or a failure if one of its rewards refers to a turn or span that the response does not have.
+ * Such rewards come from user code.
  * @param response called only if the outcome has rewards of turns or spans
  */
 export function checkedParts(

@@ -65,8 +65,8 @@ export interface RewardOpsClient {
   submit(batch: BatchInput): Promise<SubmitResult>
   /**
    * Submits a batch and returns a pipeline of its rewards. With the same `idempotencyKey`, and the cursor of the
-   * last chunk as `after`, a restarted trainer continues where it stopped. `signal` ends
-   * the waits of `next`, also that for the submit. The submit goes on, so that `cancel` finds its batch.
+   * last chunk as `after`, a restarted trainer continues where it stopped. `signal` ends the waits of `next`, also that
+   * for the submit. The submit goes on, so that `cancel` finds its batch.
    */
   computeRewardPipeline(
     batch: BatchInput,

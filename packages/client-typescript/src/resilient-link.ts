@@ -85,7 +85,8 @@ async function call(
     if (kind === 'away') reach.reached = false
     else outage.reported = false
     if (kind === 'refused' || !(notDone || isRepeatable(op))) throw error
-    // fetch and proxies end calls that wait long for an answer. The service was reachable meanwhile, so this is no outage.
+    // fetch and proxies end calls that wait long for an answer. The service was reachable meanwhile, so this is no
+    // outage.
     const wasReachable =
       error.reason === 'unreachable' && sentAt !== null && reach.reachedAt > sentAt
     if (kind === 'later' || wasReachable) since = null

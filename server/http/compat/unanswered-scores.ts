@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { ScoreInput, ScoreResult } from '../../contract/trainer.ts'
 
-/** How long the scores of a request wait for its repetition, in ms. OpenRLHF repeats a request after a second. */
+/** How long the scores of a request wait for its retry, in ms. OpenRLHF retries a request after a second. */
 const KEPT_MS = 60_000
 /** Maximum scores kept in memory; the oldest are dropped first. */
 const MAX_KEPT = 4_096
@@ -9,7 +9,7 @@ const MAX_KEPT = 4_096
 export interface StartedScore {
   input: ScoreInput
   result: Promise<ScoreResult>
-  /** Aborted when nobody waits for the result any more. */
+  /** Aborted when no request can use the result any more. */
   abandon: AbortController
 }
 
@@ -19,10 +19,10 @@ interface KeptScore extends StartedScore {
 }
 
 /**
- * The scores of requests that failed, or whose caller disconnected. Trainers repeat such requests, and the dialects have
- * no idempotency keys. So an equal sample of the same step gets the kept score, and is not stored again. Each kept score
- * is used once, because equal samples of other requests are samples of their own. Failed samples are not kept, so a
- * repetition scores them again.
+ * The scores of requests that failed, or whose caller disconnected. Trainers retry such requests, and the dialects have
+ * no idempotency keys. So an equal sample of the same step gets the kept score, and is not stored again. Each kept
+ * score is used once, because equal samples of other requests are samples of their own. Failed samples are not kept,
+ * so a retry scores them again.
  */
 export class UnansweredScores {
   readonly #byContent = new Map<string, Set<KeptScore>>()

@@ -67,8 +67,9 @@ function verdictOf(solutionStr: string, wanted: string, options: DapoOptions): V
 
 /**
  * DAPO's math rule, which scores as verl's `math_dapo` does. It returns 1 or -1, with `acc` and the extracted answer as
- * `pred`. In verl's version 2026-01 a response without `Answer:` is wrong. Since version 2026-08 its boxed answer counts.
- * Two peculiarities of verl are kept: a ground truth of `[INVALID]` equals every response without an answer, and `1,2` equals `12`.
+ * `pred`. In verl's version 2026-01 a response without `Answer:` is wrong. Since version 2026-08 its boxed answer
+ * counts. Two peculiarities of verl are kept: a ground truth of `[INVALID]` equals every response without an answer,
+ * and `1,2` equals `12`.
  */
 export const mathDapoRule = defineRule({
   name: 'math_dapo',

@@ -36,7 +36,7 @@ export function deviationOf(value: string): string {
     when max(abs(${value})) < ${LARGEST} then ${scaled('stddev_samp', value, `abs(${value}) < ${LARGEST}`)} end`
 }
 
-/** An SQL expression for an array of linearly interpolated quantiles; null under the same conditions as {@link meanOf}. */
+/** SQL for an array of linearly interpolated quantiles; null under the same conditions as {@link meanOf}. */
 export function quantilesOf(value: string, at: readonly number[]): string {
   return `case when max(abs(${value})) < ${LARGEST}
     then percentile_cont(array[${at.join(', ')}]) within group (order by ${value}) filter (where abs(${value}) < ${LARGEST}) end`

@@ -33,8 +33,8 @@ export type LateIncidentRow = IncidentRow & {
 }
 
 /**
- * The newest `limit` open incidents of each monitor, newest first. Only runs and splits with a batch within the last day
- * count.
+ * The newest `limit` open incidents of each monitor, newest first. Only runs and splits with a batch within the last
+ * day count.
  */
 export async function incidentsOfLate(db: Database, limit: number): Promise<LateIncidentRow[]> {
   return db.rows(

@@ -7,7 +7,7 @@ import { releaseImages } from './images.ts'
 import { removeGoneVisits, removeVisits } from './prompts.ts'
 import { markRunRollUpStale } from './run-roll-ups.ts'
 
-/** Maximum number of batches that one transaction marks for removal. A rescore waits no longer than one such transaction. */
+/** Maximum number of batches that one transaction marks for removal. A rescore may wait for one such transaction. */
 const MARK_BATCHES = 500
 /**
  * Maximum rows that one statement deletes. Such a statement takes about 20 ms for samples and 40 ms for texts of 3 kB.

@@ -25,7 +25,7 @@ const PUT_IN_ORDER_TO_READ = 16_384
 const FIRST_READ = 256
 const MAX_PORTION = 2_048
 const READ_BYTES = 4 << 20
-/** Samples that the first statement of a list in order of arrival checks. Each further statement checks twice as many. */
+/** Samples that the first statement of a list in order of arrival checks. Each further one checks twice as many. */
 const FIRST_CHECKED = 8_192
 
 export type SampleSort = 'newest' | 'worst' | 'best' | 'slowest'

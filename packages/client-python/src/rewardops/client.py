@@ -551,8 +551,8 @@ class AsyncRewardOps:
         self, procedure: str, given: Mapping[str, Any] | None = None, *, timeout_s: Any = UNSET
     ) -> Any:
         """
-        Calls any other procedure of docs/api.md, such as `runs.list`. If the answer is lost, the call is retried, unless it
-        could then run twice.
+        Calls any other procedure of docs/api.md, such as `runs.list`. If the answer is lost, the call is retried, unless
+        it could then run twice.
         """
         return await self.calls.call(
             procedure,
