@@ -86,7 +86,7 @@ export const Settings = z.object({
     'maximum samples in one request to a fast reward model ([micro-batching](router.md#micro-batching)); `1` turns micro-batching off',
   ),
   REWARDOPS_DRAIN_SECONDS: integer(30, 0, 3_600).describe(
-    'when the service stops: maximum seconds that it waits for requests of the router address in flight',
+    'when the service stops: maximum seconds that it waits for requests in progress at the [router address](router.md)',
   ),
   REWARDOPS_API_KEYS: text(
     '[API keys](access.md#keys) with the role admin, separated by commas; unset: requests need no key, and only those from this machine are accepted, unless an admin [requires keys](access.md#requiring-api-keys)',

@@ -30,7 +30,7 @@ export function subscriptionOf(
   const [ofRuns, ofServers] = [MONITORS, FLEET_MONITORS].map((group: Readonly<Monitors>) =>
     inOrder(selected, group),
   ) as [Monitors, Monitors]
-  // An empty list also includes monitors that a later version adds.
+  // An empty list means all monitors, also those that a later version adds.
   const areAll =
     ofRuns.length === MONITORS.length &&
     (ofServers.length === 0 || ofServers.length === FLEET_MONITORS.length)

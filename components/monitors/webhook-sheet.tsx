@@ -95,7 +95,7 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
     >
       <TextField
         label="Name"
-        placeholder="team channel"
+        placeholder="Team channel"
         autoFocus
         maxLength={80}
         value={name}

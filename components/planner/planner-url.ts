@@ -111,7 +111,7 @@ export const plannerUrl: UrlCodec<PlannerDraft> = {
       if ((OF_SOURCE[key] ?? draft.source) !== draft.source) continue
       const isImplied = key === 'source' && draft[draft.source === 'run' ? 'run' : 'batch'] !== ''
       if (isImplied && draft.source !== 'typed') continue
-      // The default source is the one of an empty URL; other defaults depend on the source.
+      // Without a source in the URL, `typed` is the source. Other defaults depend on the source.
       const usual = defaultsOf(key === 'source' ? 'typed' : draft.source)[key]
       if (draft[key] === usual) continue
       params.set(key, draft[key])

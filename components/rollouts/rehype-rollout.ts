@@ -253,7 +253,7 @@ function named(text: string): ElementContent[] {
   ) as ElementContent[]
 }
 
-/** A length that would draw far outside of the formula. KaTeX limits only positive lengths. */
+/** A length that could move content far outside the formula. KaTeX limits only positive lengths. */
 const LONG_LENGTH = /\d{3,}(?:\.\d*)?\s*(?:em|ex|pt|mu|px|pc|cm|mm|in|bp|dd|cc|sp)\b/
 
 /** Commands that KaTeX refuses. KaTeX would show their names without their arguments. */

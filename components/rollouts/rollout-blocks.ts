@@ -83,7 +83,7 @@ function scan(
   withThink: boolean,
   add: (block: RolloutBlock) => void,
 ): void {
-  /** Tags without a further end tag. Without this set, a text of opening tags would take quadratic time. */
+  /** Tags that are not closed in the rest of the text. Without this set, many opening tags would take quadratic time. */
   const endless = new Set<string>()
   let fence: string | null = null
   OPENING.lastIndex = from

@@ -60,7 +60,7 @@ function Texts({ sample }: { sample: ReadSample }) {
           sample.promptKey !== null && (
             <PageLink
               href={promptHref(sample.run, sample.split, sample.promptKey)}
-              title="All visits of this prompt in its run"
+              title="This prompt in all steps of its run"
               className="text-accent hover:underline"
             >
               View prompt

@@ -40,7 +40,7 @@ export function BalanceChart({ server }: { server: ServerDetailDto }) {
         { label: 'share of capacity', color: 'color-mix(in oklab, var(--ink-3) 50%, transparent)' },
       ]}
       chart={
-        <Scroll label="Load balance, bars" className="h-full overflow-y-auto">
+        <Scroll label="Load balance chart" className="h-full overflow-y-auto">
           <p className="mb-1 text-ink-2">{meaning}</p>
           <div style={{ height }}>
             <BalancePlot data={data} />

@@ -50,7 +50,10 @@ export function ServerProcesses({
                   title:
                     'Requests in flight, and the slots that this process leases from the limit of the server. Each sample of a micro-batch counts as one request.',
                 },
-                { end: 'Limit', title: 'Maximum requests in flight of this process' },
+                {
+                  end: 'Limit',
+                  title: 'Maximum number of requests that this process has in flight',
+                },
                 {
                   end: 'Waiting',
                   title: 'Samples of this process that wait for a slot on any server of the pool',

@@ -88,7 +88,7 @@ export class LoadWatch {
     watched.missedReports = load === null ? watched.missedReports + 1 : 0
     const everyMs = Math.min(MAX_READ_MS, READ_MS * 2 ** Math.max(0, watched.missedReports - 2))
     watched.nextAtMs = startedAtMs + everyMs * (0.8 + 0.4 * Math.random())
-    // A server that was removed or replaced in the meantime has another entry or none.
+    // The server may have been removed or replaced in the meantime.
     if (load === null || this.#watched.get(server.id) !== watched) return
     watched.hasReport = true
     watched.reportedAtMs = startedAtMs

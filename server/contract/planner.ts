@@ -84,7 +84,7 @@ export const PlannerInput = z.strictObject({
   limits: z.array(z.int().min(1).max(1_000_000).nullable()).min(1).max(6).optional(),
   /** Numbers of servers to predict for. */
   servers: z.array(z.int().min(1).max(10_000)).min(1).max(6).default([1]),
-  /** The combination of limit and servers to draw. The first one is drawn if it is omitted or not planned. */
+  /** The combination of limit and servers to show; by default, or if it was not planned, the first one. */
   show: z.strictObject({ limit: z.int().min(1).nullable(), servers: z.int().min(1) }).optional(),
 })
 export type PlannerInput = z.infer<typeof PlannerInput>

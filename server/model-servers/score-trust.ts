@@ -38,7 +38,7 @@ export interface Examination {
   cause: string
   evidence: Record<string, unknown>
   selfTest: StoredSelfTest
-  /** True when the server lacks its engine's scoring route, so it must be of another engine. */
+  /** True when the server lacks the scoring route of its registered engine, so it runs another engine. */
   routeMissing: boolean
 }
 

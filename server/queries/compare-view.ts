@@ -213,7 +213,7 @@ export class CompareView {
     }
     this.#live.delete(key)
     let made = this.#ended.get(key)
-    // The most recently used comparison is moved to the end; the first one is evicted.
+    // A used comparison moves to the end of the map. When the map is full, the first entry is evicted.
     this.#ended.delete(key)
     made ??= this.#inLine(first, second)
     this.#ended.set(key, made)

@@ -15,7 +15,7 @@ export const ADVISORY_LOCKS = {
   server: 72_707_373,
   /** Evaluating monitors and changing incidents, in one process at a time. */
   monitors: 72_707_374,
-  /** Copying rollouts for a future batch (by batch). */
+  /** Copying rollouts into a new batch (by the ID of the new batch). */
   copy: 72_707_375,
   /** Installing and dropping a schema of functions. */
   functions: 72_707_376,

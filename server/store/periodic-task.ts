@@ -29,7 +29,7 @@ export class PeriodicTask {
     this.#options = options
   }
 
-  /** Whether `stop` was called; work of many steps checks it between steps. */
+  /** Whether `stop` was called. Work with many steps checks this between steps. */
   get stopping(): boolean {
     return this.#stopping
   }

@@ -40,8 +40,8 @@ export class SecretBox {
   }
 
   /**
-   * Encrypts a secret for storage. While a process of an earlier version runs, which cannot decrypt, the secret stays
-   * plain text, and `sealStored` encrypts it later. Once a secret is encrypted, earlier versions no longer start.
+   * Encrypts a secret for storage. Earlier versions cannot decrypt, so the secret stays plain text while a process of
+   * one runs, and `sealStored` encrypts it later. Once a secret is encrypted, earlier versions no longer start.
    */
   async seal<T extends string | null | undefined>(
     db: Versioned,

@@ -174,7 +174,7 @@ export function markedText(text: string): { id: string; response: string } | nul
   return at === null ? null : { id: at[1] as string, response: text.slice(at.index) }
 }
 
-/** The latency of a text, ms: log-uniform between the bounds, by the text's hash. */
+/** The latency of the answer to a text, in ms: log-uniform between the bounds, derived from the text's hash. */
 export function latencyOf(response: string, [min, max]: readonly [number, number]): number {
   return min * (max / min) ** (hash32(`latency/${response}`) / 4_294_967_296)
 }

@@ -182,7 +182,7 @@ export class RequestGate {
     this.#pumping = false
   }
 
-  /** If the call loses its slot while it waits, it stays in the queue. */
+  /** Starts the first call of the queue when the rate limit permits it. If its slot is gone by then, it stays queued. */
   async #serve(head: Waiter): Promise<void> {
     this.#blockedBy(null)
     if (!head.gone) {

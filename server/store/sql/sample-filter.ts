@@ -53,7 +53,7 @@ export async function candidateBatches(
   if (filter.status === 'queued' || filter.status === 'running')
     where.push('b.scored + b.failed < b.samples')
   // A batch without a roll-up is not excluded, because any of its samples may match.
-  // The lowest and the highest score leave out substituted scores.
+  // `min` and `max` exclude substituted scores, so a batch with substituted scores may match too.
   if (filter.scoreMin !== undefined)
     where.push(
       `(not b.rolled_up or b.max is null or b.max >= ${arg(filter.scoreMin)} or ${HAS_SUBSTITUTED})`,

@@ -54,7 +54,7 @@ export function checkDelivery(evidence: Evidence): Violation[] {
 
 function checkRefusals({ events }: Evidence, answers: AnswerEvent[]): Violation[] {
   const violations: Violation[] = []
-  // The router address passes on the answers of reward models; 502 and 504 mean that there was none.
+  // The router address returns the answers of reward models. With 502 and 504, there was no answer.
   const untyped = answers.filter(
     ({ status, op }) =>
       status >= 500 &&
