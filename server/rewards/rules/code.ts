@@ -105,7 +105,7 @@ const kwargs = z.strictObject({
     .min(1)
     .max(4_096)
     .default(64)
-    .describe('Maximum concurrent sandbox calls of each worker'),
+    .describe('Maximum number of concurrent sandbox calls per worker'),
   memory_limit_mb: z
     .int()
     .min(1)
@@ -125,7 +125,7 @@ const kwargs = z.strictObject({
   language: z
     .string()
     .default('python')
-    .describe('Language of the programs, by its name in the sandbox'),
+    .describe('Language of the programs, as the sandbox names it'),
   version: versionOption,
 })
 type Options = z.output<typeof kwargs>

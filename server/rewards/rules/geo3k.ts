@@ -28,8 +28,7 @@ export const geo3kRule = defineRule({
   docs: {
     verlFile: '`geo3k.py`, mathruler 0.1.0',
     groundTruth: 'text',
-    score:
-      'sum of 1 - `format_score` for a correct answer and `format_score` for the correct format',
+    score: '1 - `format_score` for a correct answer, plus `format_score` for the correct format',
     reason:
       '`equal`, `different` or `no boxed answer` (verdict: `no answer`), then `format kept` or `format not kept` (not in the verdict)',
     extraInfo: '`acc`, `accuracy`, `format`, `extracted`, `reason`',

@@ -104,7 +104,7 @@ export const searchR1Rule = defineRule({
       .number()
       .default(1)
       .describe(
-        'Score of a correct answer; with `em` and more than ten answer tags, a quarter of it',
+        'Score of a correct answer. With `em`, a response with more than ten answer tags gets a quarter of it',
       ),
     version: versionOption,
   }),
