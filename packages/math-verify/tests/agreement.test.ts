@@ -128,12 +128,12 @@ This page compares the verdicts of Math-Verify 0.8.0 and of this package (the *p
 ${counts.join('\n')}
 | all | ${rows.length} | ${agreed(rows)} |
 
-Of the cases of Math-Verify's own tests (\`math_verify.jsonl\`), both programs have the expected verdict in ${expected}. On
-GSM8K's 5,276 published solutions, every verdict of the port matches the published \`is_correct\`.
+For ${expected} of the 191 cases in Math-Verify's own tests (\`math_verify.jsonl\`), both programs give the expected
+verdict. On GSM8K's 5,276 published solutions, every verdict of the port matches the published \`is_correct\`.
 
 ## Disagreements
 
-| response | ground truth | answer in the response | Math-Verify | port | right |
+| response | ground truth | answer in the response | Math-Verify | port | which is right |
 |---|---|---|---|---|---|
 ${disagreements.join('\n')}
 
