@@ -230,7 +230,7 @@ function loopFamilies({ batches, queues }: Figures): Family[] {
     counter('groups_completed_total', 'Completed groups.', single(batches.groups)),
     gauge(
       'queue_jobs',
-      'Jobs by `pool` and `state` (`queued`, or `active` once a worker has claimed the job). A job is a chunk of a batch's samples.',
+      "Jobs by `pool` and `state` (`queued`, or `active` once a worker has claimed the job). A job is a chunk of a batch's samples.",
       queues.map(({ pool, state, jobs }) => ({ labels: { pool, state }, value: jobs })),
     ),
   ]
