@@ -31,29 +31,29 @@ export const BALANCING_POLICIES = {
   peak_ewma: {
     label: 'Peak EWMA',
     choice:
-      'the server with the smallest latency × samples in flight ÷ weight. The latency is a moving average per 1,000 tokens that rises immediately to a higher value and falls slowly (peak EWMA)',
+      'the server with the smallest latency × samples in flight ÷ weight. The latency per 1,000 tokens is a moving average that rises immediately and falls slowly (peak EWMA)',
     isLoadAware: true,
   },
   round_robin: {
     label: 'Round robin',
-    choice: 'the servers in turn, in proportion to their weights',
+    choice: 'each server in turn, in proportion to its weight',
     isLoadAware: false,
   },
   weighted_random: {
     label: 'Weighted random',
-    choice: 'a random server, in proportion to the weights',
+    choice: 'a random server, with a probability in proportion to its weight',
     isLoadAware: false,
   },
   group_affinity: {
     label: 'Group affinity',
     choice:
-      'the same server for all samples of a group, unless the load of this server is more than 1.25 times the mean of the pool',
+      'the same server for all samples of a group, unless its load is more than 1.25 times the mean load of the pool',
     isLoadAware: true,
   },
   deterministic: {
     label: 'Deterministic',
     choice:
-      'the server that follows from a hash of a key, regardless of load, so that all processes choose the same server. The key is the index of a sample in its batch, or the body of a call to the router address',
+      'the server that the hash of a key selects, regardless of load, so that all processes choose the same one. The key is the index of the sample in its batch, or the body of the call to the router address',
     isLoadAware: false,
   },
 } as const satisfies Record<string, PolicyDefinition>

@@ -88,7 +88,7 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
     ),
     gauge(
       'server_health_processes',
-      `Number of processes whose router sees the server in this \`health\` ([failures](router.md#failures)): ${HEALTH.map((health) => `\`${health}\``).join(', ')}.`,
+      `Number of processes by the \`health\` that their router assigns to the server ([failures](router.md#failures)): ${HEALTH.map((health) => `\`${health}\``).join(', ')}.`,
       each((s) =>
         HEALTH.map((health) => ({
           labels: { health },
@@ -99,22 +99,22 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
     gauge('server_in_flight', 'Requests that the server has not answered yet.', seen('inFlight')),
     gauge(
       'server_slots',
-      'Requests that processes may have in flight, as reported by the processes.',
+      'Slots that processes hold, as they report. A slot permits one request in flight.',
       seen('slots'),
     ),
     gauge(
       'server_lease_slots',
-      'Requests that processes may have in flight, according to the unexpired leases in the database.',
+      'Slots that processes hold, according to the unexpired leases in the database.',
       one((s) => s.lease_slots),
     ),
     gauge(
       'server_limit',
-      'Current limit of requests in flight, fixed or [adaptive](router.md#limit-of-requests-in-flight).',
+      'Current limit on requests in flight, fixed or [adaptive](router.md#limit-of-requests-in-flight).',
       one((s) => limitOf(s, viewsOf(s, views))),
     ),
     gauge(
       'server_waiting_samples',
-      'Samples that wait for a free slot of any server of the `model`. All servers of a model report the same number.',
+      'Samples that wait for a free slot on any server of the `model`. All servers of a model report the same number.',
       seen('waiting'),
     ),
     counter('server_requests_total', 'Requests sent.', counted('requests')),
@@ -230,7 +230,7 @@ function loopFamilies({ batches, queues }: Figures): Family[] {
     counter('groups_completed_total', 'Completed groups.', single(batches.groups)),
     gauge(
       'queue_jobs',
-      'Jobs, by `pool` and `state`: `queued`, or `active` once a worker has claimed the job. A job is a chunk of the samples of a batch.',
+      "Jobs by `pool` and `state` (`queued`, or `active` once a worker has claimed the job). A job is a chunk of a batch's samples.",
       queues.map(({ pool, state, jobs }) => ({ labels: { pool, state }, value: jobs })),
     ),
   ]
@@ -247,7 +247,7 @@ function runFamilies({ runs }: Figures): Family[] {
   return [
     gauge(
       'runs_active',
-      'Runs with pending samples, or with samples accepted or a batch ended within the last hour.',
+      'Runs that have pending samples, or that received samples or ended a batch within the last hour.',
       single(runs.active),
     ),
     gauge(
@@ -270,7 +270,7 @@ function runFamilies({ runs }: Figures): Family[] {
     ),
     gauge(
       'run_no_signal_ratio',
-      'Share of [no-signal groups](glossary.md), whose advantages are all zero, in the last completed batch.',
+      'Share of [no-signal groups](glossary.md) (all advantages are zero) among the groups of the last completed batch.',
       last((batch) => batch.noSignal),
     ),
     gauge(

@@ -11,10 +11,10 @@ export function markdownOf(planned: Planned[], outcomes: Outcome[], date: string
   return [
     '# Tested engines',
     '',
-    'These checks ran against real vLLM and llama.cpp servers with tiny models with random weights on a CPU, and against',
+    'These checks ran on a CPU against real vLLM and llama.cpp servers with tiny models of random weights, and against',
     '[`rewardops serve-reward`](python.md#reward-functions-in-python). [Engine tests](../testkit/engines/README.md) describes',
     'how to run them. The check `detection` tests whether registration finds the engine and the',
-    '[route](servers.md#route-and-label). `scores` compares the scores with the logits of the library transformers.',
+    '[route](servers.md#route-and-label). The check `scores` compares the scores with logits from `transformers`.',
     '',
     `Run on ${date}: ${passed.length} checks pass, ${failed.length} ${failed.length === 1 ? 'fails' : 'fail'}${missing > 0 ? `, ${missing} were not run` : ''}.`,
     '',
