@@ -40,7 +40,7 @@ const TABLES: Readonly<Record<string, () => Table>> = {
     head: ['part', 'columns'],
     rows: [
       ['rollout', codes(EXPORTED_ROLLOUT_COLUMNS)],
-      ['result; its times are exact to a microsecond', codes(EXPORTED_RESULT_COLUMNS)],
+      ['result; times have microsecond precision', codes(EXPORTED_RESULT_COLUMNS)],
     ],
   }),
   'parquet-types': () => ({
@@ -52,7 +52,7 @@ const TABLES: Readonly<Record<string, () => Table>> = {
       [codes(TYPED_COLUMNS.time), 'timestamp in UTC, microseconds'],
       [
         'all others',
-        'text; chat messages, `extraInfo`, `rewardExtraInfo`, `rewards` and `annotations` as JSON, other values as in CSV',
+        'text: chat messages, `extraInfo`, `rewardExtraInfo`, `rewards` and `annotations` are JSON, other values are as in CSV',
       ],
     ],
   }),

@@ -63,7 +63,7 @@ export const Settings = z.object({
     .min(1)
     .default('.data')
     .describe(
-      'folder of all files that the service writes. A relative path starts at the project, or at the current folder if the service is installed from a tarball',
+      'folder of all files that the service writes. A relative path starts at the project folder, or, if the service is installed from a tarball, at the current folder',
     ),
   REWARDOPS_BASE_PATH: z
     .string()
@@ -86,16 +86,16 @@ export const Settings = z.object({
     'maximum samples in one request to a fast reward model ([micro-batching](router.md#micro-batching)); `1` turns micro-batching off',
   ),
   REWARDOPS_DRAIN_SECONDS: integer(30, 0, 3_600).describe(
-    'when the service stops: maximum seconds that it waits for requests in progress at the [router address](router.md)',
+    'maximum seconds that a stopping service waits for requests to the [router address](router.md) to finish',
   ),
   REWARDOPS_API_KEYS: text(
-    '[API keys](access.md#keys) with the role admin, separated by commas; unset: requests need no key, and only those from this machine are accepted, unless an admin [requires keys](access.md#requiring-api-keys)',
+    '[API keys](access.md#keys) with the role admin, separated by commas; unset: the service needs no key and accepts only requests from this machine, unless an admin [requires keys](access.md#requiring-api-keys)',
   ),
   REWARDOPS_TRUSTED_PROXIES: networks().describe(
-    'addresses and networks, separated by commas, of trusted [proxies](deployment.md#proxies), whose forwarding headers the service uses',
+    'addresses and networks of [proxies](deployment.md#proxies) whose forwarding headers the service trusts, separated by commas',
   ),
   REWARDOPS_ALLOWED_HOSTS: text(
-    'host names, separated by commas, that the URLs of requests may have; loopback names are always allowed ([access](access.md)); unset: all names if API keys are required, otherwise only loopback names',
+    'host names that request URLs may contain, separated by commas; loopback names are always allowed ([access](access.md)); unset: all names if API keys are required, otherwise only loopback names',
   ),
   REWARDOPS_EGRESS_ALLOW: z
     .string()
@@ -108,19 +108,19 @@ export const Settings = z.object({
   ),
   REWARDOPS_TLS_KEY: text('PEM file of the private key of the certificate'),
   REWARDOPS_SESSION_DAYS: integer(7, 1, 365).describe(
-    'days from the login to the end of a [login session](access.md#signing-in)',
+    'number of days after which a [login session](access.md#signing-in) ends',
   ),
   REWARDOPS_SESSION_IDLE_HOURS: integer(24, 1, 8_760).describe(
-    'a login session also ends after this number of hours without a request',
+    'number of hours without a request after which a login session ends',
   ),
   REWARDOPS_MAX_IMAGE_MB: integer(8, 1, 128).describe(
     'maximum size of an image in a message, in MiB ([trajectories](batches.md#trajectories))',
   ),
   REWARDOPS_SECRETS_KEY: text(
-    'keys that [encrypt secrets](deployment.md#encrypted-secrets) in the database: 32 bytes each in hexadecimal or base64, separated by commas. The first key encrypts; all keys decrypt. Unset: the keys of `REWARDOPS_SECRETS_KEY_FILE`',
+    'keys that [encrypt secrets](deployment.md#encrypted-secrets) in the database, separated by commas. Each has 32 bytes, in hexadecimal or base64. The first key encrypts; all keys decrypt. Unset: the keys of `REWARDOPS_SECRETS_KEY_FILE`',
   ),
   REWARDOPS_SECRETS_KEY_FILE: text(
-    'file with the keys that encrypt secrets, one per line; unset: `secrets.key` in the data folder, which the first server of a database creates',
+    'file with the keys that encrypt secrets, one per line; unset: `secrets.key` in the data folder, which the first server creates',
   ),
   REWARDOPS_FUNCTIONS_DIR: z
     .string()
