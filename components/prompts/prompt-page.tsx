@@ -217,7 +217,7 @@ function Figures({ prompt }: { prompt: PromptHistoryDto }) {
       />
       <Figure
         label="Visits"
-        hint={`Number of groups of this prompt, at most the newest ${MAX_VISITS}`}
+        hint={`Number of groups of this prompt; only the newest ${MAX_VISITS} count`}
         value={formatCount(prompt.visits)}
         detail={`last at step ${formatCount(prompt.lastStep)}`}
       />
