@@ -275,7 +275,7 @@ function Beginning({ preview }: { preview: string }) {
     <>
       <PromptText prompt={preview} />
       <p className="mt-2 text-xs text-ink-3">
-        Retention removed the samples with the whole text. At most the first 300 characters are
+        Retention removed the samples that held the whole text. At most its first 300 characters are
         kept.
       </p>
     </>
