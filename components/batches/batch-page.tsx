@@ -198,7 +198,7 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
         onConfirm={() => cancel.mutate({ batchId: batch.batchId })}
       >
         {plural(left, 'sample')} not yet scored will fail with the reason “cancelled”. Existing
-        scores are kept. A trainer that waits for this batch is notified. This cannot be undone.
+        scores are kept. A trainer waiting for this batch is notified. This cannot be undone.
       </Confirm>
     </>
   )
@@ -233,7 +233,7 @@ function BatchBottleneck({ batchId }: { batchId: string }) {
   if (server === null) {
     return (
       <p className="border-b px-5 py-2 text-ink-2" data-bottleneck="">
-        None of the {formatCount(servers)} servers alone held up this batch.
+        No single one of the {formatCount(servers)} servers held up this batch.
       </p>
     )
   }

@@ -255,7 +255,7 @@ function rewardsText(runs: CompareRunsDto['runs']): string {
   }
   if (rewards.size < 2) return ''
   const listed = [...rewards].map(([reward, of]) => `${of.join(', ')}: ${reward}`).join('; ')
-  return `The runs have different rewards, which a difference includes. ${listed}.`
+  return `The runs have different rewards, so differences include the effect of the reward. ${listed}.`
 }
 
 function sharedText(n: number, width: number): string {

@@ -107,7 +107,7 @@ function Now({
           </PageLink>
         }
       >
-        Monitors check every ended batch with enough samples, for example for variance collapse,
+        Monitors check every ended batch that has enough samples. They detect variance collapse,
         duplicate responses and failures. No setup is needed.
       </Empty>
     )

@@ -185,7 +185,7 @@ function Form({
           </>
         )}
         . Changes apply from the next batch.
-        {run !== null && ' Values equal to those for all runs change with them.'}
+        {run !== null && ' A value that equals the all-runs value follows its changes.'}
       </p>
       <FieldAbout error={error} />
       <div className="flex items-center justify-end gap-2">

@@ -33,7 +33,7 @@ export function prepareGlance(history: FleetHistoryDto): GlanceFigure[] | null {
   })
   const ofIntervals = `mean of ${intervalSeconds} s intervals`
   const hintOf = (what: string) =>
-    `${what} 95 % of the times in each interval of ${intervalSeconds} s are shorter; the figure is the mean of the intervals.`
+    `${what} The p95 is computed for each interval of ${intervalSeconds} s, and the figure is the mean over the intervals.`
   const perSecond = (counts: readonly number[]) => counts.map((n) => n / intervalSeconds)
   return [
     mean('Throughput', perSecond(ended), formatRate, 'samples/s, mean'),
@@ -48,14 +48,14 @@ export function prepareGlance(history: FleetHistoryDto): GlanceFigure[] | null {
       latency.service.map(({ p95 }) => p95),
       durationText,
       ofIntervals,
-      hintOf('The time of a call to a server, or of a rule.'),
+      hintOf('The duration of a server call or of a rule.'),
     ),
     mean(
       'Queue time p95',
       latency.queue.map(({ p95 }) => p95),
       durationText,
       ofIntervals,
-      hintOf('The time of a sample from acceptance to its first dispatch.'),
+      hintOf('The time from the acceptance of a sample to its first dispatch.'),
     ),
   ]
 }

@@ -38,7 +38,7 @@ export const STRATEGY_WORDS: Record<Strategy, { label: string; within: string; a
 }
 
 export const RECOMMENDED =
-  'The recommended strategy is the simplest one whose step time exceeds the shortest one by less than 1\u00a0% of the step time with a barrier. If no strategy saves 1\u00a0%, the barrier is recommended.'
+  'The recommended strategy is the simplest one that is almost as fast as the fastest: its step time is longer by less than 1\u00a0% of the step time with a barrier. If no strategy saves 1\u00a0%, the barrier is recommended.'
 
 /** A step time. It is in seconds up to two hours, so that step times are easy to compare. */
 export function stepText(ms: number): string {
@@ -78,13 +78,13 @@ export function verdictOf(column: PlannedColumn): { title: string; detail: strin
       detail:
         column.boundBy === 'rewards'
           ? `Rewards need at least ${stepText(column.boundMs)} per step under every strategy. More concurrency shortens the step.`
-          : `The reward wait is ${stepText(barrier.waitMs)} of a step time of ${stepText(barrier.stepMs)}. No strategy saves 1 % or more, so a barrier is sufficient.`,
+          : `The reward wait is ${stepText(barrier.waitMs)} of the step time of ${stepText(barrier.stepMs)}. No strategy saves 1 % or more, so a barrier is sufficient.`,
     }
   }
   const over = best.stepMs / column.boundMs - 1
   const bound =
     column.boundBy === 'rewards'
-      ? 'the rewards need this time at this concurrency, and only more concurrency shortens the step'
+      ? 'rewards need at least this long at this concurrency, so only more concurrency shortens the step'
       : 'the trainer time per step'
   return {
     title: `${under}, the step time is ${stepText(best.stepMs)} with ${STRATEGY_WORDS[column.best].within} instead of ${stepText(barrier.stepMs)}: ${savingText(best)}.`,

@@ -217,7 +217,7 @@ function Figures({ prompt }: { prompt: PromptHistoryDto }) {
       />
       <Figure
         label="Visits"
-        hint={`Number of groups of this prompt, at most the newest ${MAX_VISITS}`}
+        hint={`Number of groups of this prompt; only the newest ${MAX_VISITS} count`}
         value={formatCount(prompt.visits)}
         detail={`last at step ${formatCount(prompt.lastStep)}`}
       />
@@ -275,7 +275,7 @@ function Beginning({ preview }: { preview: string }) {
     <>
       <PromptText prompt={preview} />
       <p className="mt-2 text-xs text-ink-3">
-        Retention removed the samples with the whole text. At most the first 300 characters are
+        Retention removed the samples that held the whole text. At most its first 300 characters are
         kept.
       </p>
     </>

@@ -96,8 +96,7 @@ function Charts({
     <>
       {shares === null ? (
         <p className="border-b px-5 py-3 text-ink-3">
-          Scores of reward models alone do not show whether a sample passes, so there are no pass
-          rates.
+          Reward-model scores alone do not show whether a sample passes, so there are no pass rates.
         </p>
       ) : (
         <ChartFrame
@@ -128,7 +127,7 @@ function Charts({
           <ByK
             data={passAt}
             title="pass@k"
-            note={`probability that at least one of k samples passes${isSame ? '; best of k is equal, because all scores are 0 or 1' : ''}`}
+            note={`probability that at least one of k samples passes${isSame ? '; best of k is the same, because all scores are 0 or 1' : ''}`}
             isShare
             actions={shares === null && allSteps}
             isHalf={passAt !== null && !isSame}

@@ -33,7 +33,7 @@ export function PromptTable({
             {
               end: 'Visits',
               className: 'w-16',
-              title: 'Number of groups of this prompt, at most the newest 256',
+              title: 'Number of groups of this prompt; only the newest 256 count',
             },
             {
               end: rate,

@@ -36,7 +36,7 @@ const COLUMNS: readonly RunColumn[] = [
   {
     ...{ label: 'Status', sort: 'activity', start: true },
     title:
-      'Sorts by the last submitted batch. A run is stalled if it has pending samples, but for 5 minutes no group has completed and no samples have arrived.',
+      'Sorts by the last submitted batch. A run is stalled if it has pending samples, but no group has completed and no samples have arrived for 5 minutes.',
     cell: (run) => <RunState run={run} />,
   },
   {
@@ -79,7 +79,7 @@ const COLUMNS: readonly RunColumn[] = [
   {
     ...{ label: 'No-signal', sort: 'noSignal' },
     title:
-      'Share of groups whose advantages are all zero, over all ended training batches. For a run without training batches, over its validation batches.',
+      'Share of groups whose advantages are all zero, over all ended training batches. If a run has none, its validation batches count.',
     cell: ({ noSignal }) =>
       noSignal === null ? (
         DASH

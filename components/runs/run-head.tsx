@@ -46,7 +46,7 @@ export function RunMissing({ name }: { name: string }) {
       }
     >
       A run is created by its first batch or by{' '}
-      <code className="font-mono text-xs">runs.update</code>. Both contain its name in the field{' '}
+      <code className="font-mono text-xs">runs.update</code>. Both give its name in the field{' '}
       <code className="font-mono text-xs">run</code>.
     </Empty>
   )

@@ -115,7 +115,7 @@ function NoRuns() {
       }
     >
       A run is created by its first batch or by{' '}
-      <code className="font-mono text-xs">runs.update</code>. Both contain its name in the field{' '}
+      <code className="font-mono text-xs">runs.update</code>. Both give its name in the field{' '}
       <code className="font-mono text-xs">run</code>.
     </Empty>
   )

@@ -52,11 +52,12 @@ export function ServerProcesses({
                 },
                 {
                   end: 'Limit',
-                  title: 'Maximum number of requests that this process has in flight',
+                  title: 'Maximum number of requests that this process can have in flight',
                 },
                 {
                   end: 'Waiting',
-                  title: 'Samples of this process that wait for a slot on any server of the pool',
+                  title:
+                    'Samples of this process that are waiting for a slot on any server of the pool',
                 },
                 { end: 'Req/s' },
                 { end: 'Tokens/s' },

@@ -18,7 +18,7 @@ export const VERDICT_MEANING: Record<SelfTestVerdict, string> = {
   constant: 'Different texts get the same score, so there is no learning signal.',
   label_unknown:
     'The model has several labels, and the registration does not select one as the score.',
-  squashed: 'Scores passed through a sigmoid or softmax although raw scores were requested.',
+  squashed: 'The scores went through a sigmoid or softmax, although raw scores were requested.',
   inverted:
     'The server returns squashed scores for raw requests, and raw scores for activated requests.',
   truncated: 'Long texts are truncated, so scores do not cover the whole response.',

@@ -320,7 +320,7 @@ function KeyTable({ keys }: { keys: KeysDto }) {
       </Scroll>
       {keys.hasMore && (
         <p className="px-5 py-3 text-xs text-ink-3">
-          Only 1,000 keys are listed. The others are revoked.
+          Only 1,000 keys are listed. The rest are already revoked.
         </p>
       )}
       {renaming && (

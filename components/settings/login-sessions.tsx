@@ -82,7 +82,10 @@ function SessionTable({ sessions }: { sessions: readonly LoginSessionDto[] }) {
               { start: 'IP address', title: 'The browser’s IP address at sign-in' },
               'Signed in',
               'Last used',
-              { start: 'Expires', title: 'The session ends at this time unless it is used before' },
+              {
+                start: 'Expires',
+                title: 'The session ends at this time unless it is used before then',
+              },
               { hidden: 'Actions' },
             ]}
           />

@@ -93,10 +93,10 @@ const HEALTH: Record<PassiveHealth, Look> = {
 
 const HEALTH_MEANING: Record<PassiveHealth, string> = {
   ok: 'The server gets its share of the requests.',
-  suspect: 'Its requests get no responses. Until one does, no further requests are sent.',
+  suspect: 'Its requests get no responses. No further requests are sent until one gets a response.',
   ejected: 'No requests are sent, because its responses had too many errors.',
   half_open: 'One request at a time is sent after an ejection.',
-  slow_start: 'The number of requests increases to the usual share.',
+  slow_start: 'The server’s share of the requests rises to its usual level.',
 }
 
 const VERDICT: Record<SelfTestVerdict, Look> = {
@@ -205,7 +205,7 @@ export function WorkerStateView({
     return (
       <Status
         look={{ ...look, text: 'alive, no functions', tone: 'warn' }}
-        title={`Runs no custom reward functions: ${functionProblem}`}
+        title={`Cannot run custom reward functions: ${functionProblem}`}
       />
     )
   }

@@ -87,7 +87,7 @@ function WorkersBody({
       <>
         {history}
         <Empty icon={Cpu} title="No recent workers">
-          No worker ran in the last 10 minutes. Workers start with the service unless{' '}
+          No worker has run in the last 10 minutes. Workers start with the service unless{' '}
           <code className="font-mono text-xs">REWARDOPS_WORKERS=0</code> is set. Start one on any
           machine that can reach the database:
           <AddWorker />

@@ -71,7 +71,7 @@ export const MONITOR_READERS: Record<MonitorName, MonitorReader> = {
   },
   floor: {
     figure:
-      'share of scores in the lowest 1 % of this range. If all of these scores are equal, they count here if they are 0 or less',
+      'share of scores in the lowest 1 % of the same range. If all of these scores are equal, they count here if they are 0 or less',
     read: (watched) => readEnd(watched, 'bottom'),
   },
   component_dominance: {

@@ -73,7 +73,7 @@ export function PartsNote({ model, onPart }: { model: TimelineModel; onPart(part
           </IconButton>
           <span className="num">
             Groups {formatCount(from + 1)} to {formatCount(from + groupsInPart)} of{' '}
-            {formatCount(totals.groups)} in completion order. Totals above cover these groups.
+            {formatCount(totals.groups)} in completion order. The totals above cover only these.
           </span>
           <IconButton
             label="Next groups"
