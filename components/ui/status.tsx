@@ -93,7 +93,8 @@ const HEALTH: Record<PassiveHealth, Look> = {
 
 const HEALTH_MEANING: Record<PassiveHealth, string> = {
   ok: 'The server gets its share of the requests.',
-  suspect: 'Its requests get no responses. No further requests are sent until one gets a response.',
+  suspect:
+    'Its requests get no responses. New requests are sent only once a pending one gets a response.',
   ejected: 'No requests are sent, because its responses had too many errors.',
   half_open: 'One request at a time is sent after an ejection.',
   slow_start: 'The server’s share of the requests rises to its usual level.',

@@ -1,7 +1,7 @@
 /** Scripts depend on these codes; docs/cli.md has the table. */
 export const EXIT = {
   ok: 0,
-  /** The command line or a file is wrong. Nothing was sent, unless the message says so. */
+  /** The command line or a file is wrong. Nothing was sent, unless the message says otherwise. */
   badInput: 1,
   /** The service refused the call, for example because of a wrong key or an unknown batch. */
   refused: 2,
