@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os'
 import { join, resolve } from 'node:path'
 import { z } from 'zod'
 import { basePathProblem } from './base-path.ts'
+import { configuredKeys } from './configured-keys.ts'
 import {
   ISOLATION_LEVELS,
   type Isolation,
@@ -10,7 +11,6 @@ import {
   type SandboxNetwork,
 } from './contract/isolation.ts'
 import { LOCAL_SANDBOX, sandboxAddress } from './contract/sandbox.ts'
-import { whyGuessable } from './guessable-key.ts'
 import { networksOf } from './networks.ts'
 
 const integer = (fallback: number, min: number, max: number) =>
@@ -89,7 +89,7 @@ export const Settings = z.object({
     'when the service stops: maximum seconds that it waits for requests of the router address in flight',
   ),
   REWARDOPS_API_KEYS: text(
-    '[API keys](access.md#keys) with the role admin, separated by commas; unset: requests need no key, and only those from this machine are accepted, unless an admin [requires keys](access.md#requiring-api-keys)',
+    '[API keys](access.md#keys), separated by commas: `KEY` with the role admin, or `ROLE:KEY`, such as `viewer:KEY`; unset: requests need no key, and only those from this machine are accepted, unless an admin [requires keys](access.md#requiring-api-keys)',
   ),
   REWARDOPS_TRUSTED_PROXIES: networks().describe(
     'addresses and networks, separated by commas, of trusted [proxies](deployment.md#proxies), whose forwarding headers the service uses',
@@ -327,14 +327,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env) {
     )
   }
   const s = parsed.data
-  const apiKeys = listed(s.REWARDOPS_API_KEYS)
-  for (const [i, key] of apiKeys.entries()) {
-    const why = whyGuessable(key)
-    if (why === null) continue
-    throw new Error(
-      `REWARDOPS_API_KEYS: key ${i + 1} ${why}. Make a random one with "openssl rand -hex 32".`,
-    )
-  }
+  const apiKeys = configuredKeys(listed(s.REWARDOPS_API_KEYS))
   if (!isLoopback(s.HOST) && apiKeys.length === 0) {
     throw new Error(
       `HOST=${s.HOST} can be reached from other machines and no keys are set. Set REWARDOPS_API_KEYS, or listen on 127.0.0.1.`,
