@@ -122,6 +122,13 @@ export const Settings = z.object({
   REWARDOPS_SECRETS_KEY_FILE: text(
     'file with the keys that encrypt secrets, one per line; unset: `secrets.key` in the data folder, which the first server of a database creates',
   ),
+  REWARDOPS_LOST_SECRETS_KEY: z
+    .string()
+    .regex(/^[0-9a-f]{8}$/, 'expected the id of the key, which a refused start prints')
+    .optional()
+    .describe(
+      'id of a [lost secrets key](deployment.md#a-lost-secrets-key), which a server may replace at its start',
+    ),
   REWARDOPS_FUNCTIONS_DIR: z
     .string()
     .min(1)
@@ -369,10 +376,11 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env) {
       idleMs: 3_600_000 * s.REWARDOPS_SESSION_IDLE_HOURS,
     },
     maxImageBytes: s.REWARDOPS_MAX_IMAGE_MB * 2 ** 20,
-    /** `value`: null if the keys are read from `file`. */
+    /** `value`: null if the keys are read from `file`. `lost`: the id of a key that may be replaced. */
     secrets: {
       value: s.REWARDOPS_SECRETS_KEY ?? null,
       file: resolve(s.REWARDOPS_SECRETS_KEY_FILE ?? join(dataDir, 'secrets.key')),
+      lost: s.REWARDOPS_LOST_SECRETS_KEY ?? null,
     },
     functionsDir,
     functions: {
