@@ -8,6 +8,7 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { ServerOptionsInput } from '../../testkit/simulated-rm/options.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import { requeueOrphans } from '../background/worker-supervisor.ts'
+import { CALLS_GRACE_MS } from '../cluster/lease-holder.ts'
 import { ProcessRow } from '../cluster/process-row.ts'
 import { LaunchServerInput, RegisterServerInput } from '../contract/servers.ts'
 import { createLogger } from '../log.ts'
@@ -203,6 +204,19 @@ describe('calibration', () => {
     rm.control({ latency: 0 })
     expect(await m.probe({ name: 'rm' })).toMatchObject({ state: 'ready' })
     expect(await waitFor('the slot', slots)).toBe(1)
+  })
+
+  it('holds the slot of a silent process no longer than samples do', async () => {
+    const rm = await simulated()
+    const m = manager()
+    await register(m, 'rm', rm, { maxInFlight: 1 })
+    rm.control({ latency: 600_000 })
+    await waitFor('a calibration in flight', () => rm.stats().inFlight > 0)
+    const [share] = await db.adhoc<{ leftMs: number }>(
+      `select (1000 * extract(epoch from expires_at - clock_timestamp()) + grace_ms)::float8 as "leftMs" from lease`,
+    )
+    expect(share?.leftMs).toBeLessThanOrEqual(CALLS_GRACE_MS)
+    rm.control({ latency: 0 })
   })
 
   it('gives the slot back if its process is killed', async () => {
