@@ -229,7 +229,7 @@ describe('calibration', () => {
     const leases = () => db.adhoc('select 1 from lease where slots > 0')
     expect(await leases()).toHaveLength(1)
     await db.adhoc('update process set pid = $2 where id = $1', [process.id, spawnSync('true').pid])
-    await requeueOrphans(db, queue)
+    await requeueOrphans(db, queue, false)
     expect(await leases()).toEqual([])
     rm.control({ latency: 0 })
   })
