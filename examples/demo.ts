@@ -5,6 +5,7 @@ import { createTRPCClient, httpLink, TRPCClientError } from '@trpc/client'
 import { number, showProgress } from '../packages/cli/progress.ts'
 import { openRollouts, type Rollout } from '../packages/cli/rollouts/read-rollouts.ts'
 import type { AppRouter } from '../server/api/root.ts'
+import { configuredKeys } from '../server/configured-keys.ts'
 import type { ErrorData } from '../server/contract/error-reasons.ts'
 import type { RewardSpec } from '../server/contract/trainer.ts'
 import { freePort, portTaken } from '../testkit/processes/port.ts'
@@ -162,7 +163,8 @@ async function choosePort(wanted: number | null): Promise<number> {
 }
 
 function connect(url: string): Client {
-  const key = process.env.REWARDOPS_API_KEYS?.split(',')[0]?.trim()
+  const keys = (process.env.REWARDOPS_API_KEYS ?? '').split(',').filter((one) => one.trim() !== '')
+  const { key } = configuredKeys(keys).find(({ role }) => role === 'admin') ?? {}
   return createTRPCClient<AppRouter>({
     links: [
       httpLink({

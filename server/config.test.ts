@@ -74,8 +74,45 @@ test.each<[what: string, settings: Record<string, string>, message: RegExp]>([
     { REWARDOPS_API_KEYS: 'pT4wZ81mQx7RkV0s9LcB,my-secret-api-key-1234567890' },
     /REWARDOPS_API_KEYS: key 2 has about \d+ bits of entropy.*openssl rand/,
   ],
+  [
+    'a key with an unknown role',
+    { REWARDOPS_API_KEYS: 'pT4wZ81mQx7RkV0s9LcB,reader:n3HgY6uJd2WfE5aX8tKo' },
+    /REWARDOPS_API_KEYS: key 2 has an unknown role\. Write ROLE:KEY with the role viewer, trainer or admin/,
+  ],
+  [
+    'a role without a key',
+    { REWARDOPS_API_KEYS: 'pT4wZ81mQx7RkV0s9LcB,viewer:' },
+    /REWARDOPS_API_KEYS: key 2 has 0 characters/,
+  ],
+  [
+    'one key with two roles',
+    { REWARDOPS_API_KEYS: 'pT4wZ81mQx7RkV0s9LcB,viewer:pT4wZ81mQx7RkV0s9LcB' },
+    /REWARDOPS_API_KEYS: key 2 repeats key 1 with another role/,
+  ],
+  [
+    'keys without an admin',
+    { REWARDOPS_API_KEYS: 'viewer:pT4wZ81mQx7RkV0s9LcB' },
+    /REWARDOPS_API_KEYS: no key has the role admin/,
+  ],
 ])('%s is refused', (_, settings, message) => {
   expect(() => loadConfig({ ...env, ...settings })).toThrow(message)
+})
+
+test('a key may have a role, and only the first colon separates the two', () => {
+  const keys = 'pT4wZ81mQx7RkV0s9LcB, viewer:n3HgY6uJd2WfE5aX8tKo, admin:trainer:zR5mVb8QkT1xNc7Y'
+  expect(loadConfig({ ...env, REWARDOPS_API_KEYS: keys }).apiKeys).toEqual([
+    { key: 'pT4wZ81mQx7RkV0s9LcB', role: 'admin' },
+    { key: 'n3HgY6uJd2WfE5aX8tKo', role: 'viewer' },
+    { key: 'trainer:zR5mVb8QkT1xNc7Y', role: 'admin' },
+  ])
+})
+
+test('an error about a key does not contain the key', () => {
+  const secret = 'n3HgY6uJd2WfE5aX8tKo'
+  for (const keys of [`${secret}:x`, `viewer:${secret}`, `${secret},trainer:${secret}`]) {
+    const load = () => loadConfig({ ...env, REWARDOPS_API_KEYS: keys })
+    expect(load, keys).toThrow(/^(?!.*n3HgY6uJd2WfE5aX8tKo).*REWARDOPS_API_KEYS/s)
+  }
 })
 
 test('sandboxes have names and URLs, with or without /run_code', () => {

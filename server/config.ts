@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os'
 import { join, resolve } from 'node:path'
 import { z } from 'zod'
 import { basePathProblem } from './base-path.ts'
+import { configuredKeys } from './configured-keys.ts'
 import {
   ISOLATION_LEVELS,
   type Isolation,
@@ -10,7 +11,6 @@ import {
   type SandboxNetwork,
 } from './contract/isolation.ts'
 import { LOCAL_SANDBOX, sandboxAddress } from './contract/sandbox.ts'
-import { whyGuessable } from './guessable-key.ts'
 import { networksOf } from './networks.ts'
 
 const integer = (fallback: number, min: number, max: number) =>
@@ -89,7 +89,7 @@ export const Settings = z.object({
     'maximum seconds that a stopping service waits for requests to the [router address](router.md) to finish',
   ),
   REWARDOPS_API_KEYS: text(
-    '[API keys](access.md#keys) with the role admin, separated by commas; unset: the service needs no key and accepts only requests from this machine, unless an admin [requires keys](access.md#requiring-api-keys)',
+    '[API keys](access.md#keys), separated by commas: `KEY` for an admin key, or `ROLE:KEY`, such as `viewer:KEY`; unset: the service needs no key and accepts only requests from this machine, unless an admin [requires keys](access.md#requiring-api-keys)',
   ),
   REWARDOPS_TRUSTED_PROXIES: networks().describe(
     'addresses and networks of [proxies](deployment.md#proxies) whose forwarding headers the service trusts, separated by commas',
@@ -122,6 +122,13 @@ export const Settings = z.object({
   REWARDOPS_SECRETS_KEY_FILE: text(
     'file with the keys that encrypt secrets, one per line; unset: `secrets.key` in the data folder, which the first server creates',
   ),
+  REWARDOPS_LOST_SECRETS_KEY: z
+    .string()
+    .regex(/^[0-9a-f]{8}$/, 'expected the id of the key, which a refused start prints')
+    .optional()
+    .describe(
+      'id of a [lost secrets key](deployment.md#a-lost-secrets-key), which a server may replace at its start',
+    ),
   REWARDOPS_FUNCTIONS_DIR: z
     .string()
     .min(1)
@@ -327,14 +334,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env) {
     )
   }
   const s = parsed.data
-  const apiKeys = listed(s.REWARDOPS_API_KEYS)
-  for (const [i, key] of apiKeys.entries()) {
-    const why = whyGuessable(key)
-    if (why === null) continue
-    throw new Error(
-      `REWARDOPS_API_KEYS: key ${i + 1} ${why}. Make a random one with "openssl rand -hex 32".`,
-    )
-  }
+  const apiKeys = configuredKeys(listed(s.REWARDOPS_API_KEYS))
   if (!isLoopback(s.HOST) && apiKeys.length === 0) {
     throw new Error(
       `HOST=${s.HOST} can be reached from other machines and no keys are set. Set REWARDOPS_API_KEYS, or listen on 127.0.0.1.`,
@@ -376,10 +376,11 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env) {
       idleMs: 3_600_000 * s.REWARDOPS_SESSION_IDLE_HOURS,
     },
     maxImageBytes: s.REWARDOPS_MAX_IMAGE_MB * 2 ** 20,
-    /** `value`: null if the keys are read from `file`. */
+    /** `value`: null if the keys are read from `file`. `lost`: the id of a key that may be replaced. */
     secrets: {
       value: s.REWARDOPS_SECRETS_KEY ?? null,
       file: resolve(s.REWARDOPS_SECRETS_KEY_FILE ?? join(dataDir, 'secrets.key')),
+      lost: s.REWARDOPS_LOST_SECRETS_KEY ?? null,
     },
     functionsDir,
     functions: {

@@ -68,7 +68,7 @@ async function main(): Promise<void> {
   const proxy = openRouterAddress(front, scoring, modules, log)
   openMetrics(version, front, scoring, modules, background, stores, log)
   await notifications.start()
-  const returned = await requeueOrphans(databases.api, queue)
+  const returned = await requeueOrphans(databases.api, queue, database.embedded !== null)
   if (returned > 0)
     log.warn({ samples: returned }, 'requeued samples of workers that died with the last server')
   for (const part of background.parts) part.start()

@@ -29,6 +29,11 @@ export function readMark(
 /** The host of this process, as the table `process` stores it. Pages show the part before the `#`. */
 export const PROCESS_HOST = `${hostname()}#${PID_SPACE}`
 
+/** Whether the pids of a host's processes are those that this process sees. The host name may have changed. */
+export function hasThisPidSpace(host: string): boolean {
+  return host.endsWith(`#${PID_SPACE}`)
+}
+
 /**
  * Whether a process belongs to a container of this machine with this host name, but not to this process's container. It
  * is usually an earlier run of this container.

@@ -113,7 +113,7 @@ function Decision({ keys }: { keys: KeysDto }) {
         </p>
         <p className="mt-0.5 text-ink-2">
           {configured > 0
-            ? `REWARDOPS_API_KEYS contains ${plural(configured, 'key')} with the role admin. Change them in the environment of the service. Keys created here also work.`
+            ? `REWARDOPS_API_KEYS contains ${plural(configured, 'key')}. Change them in the environment of the service. Keys created here also work.`
             : keys.requiresKey
               ? 'If no admin key is left, start the service with REWARDOPS_API_KEYS to regain access.'
               : 'The service listens only on this machine. Processes of its own user and of root have full access. A request that sends a key gets the name and role of the key. Creating a key does not restrict access.'}
@@ -236,10 +236,10 @@ function KeyTable({ keys }: { keys: KeysDto }) {
             ]}
           />
           <tbody>
-            {keys.configured.map(({ name }) => (
+            {keys.configured.map(({ name, role }) => (
               <tr key={name}>
                 <td className="font-medium">{name}</td>
-                <td title={ROLE_WORDS.admin}>admin</td>
+                <td title={ROLE_WORDS[role]}>{role}</td>
                 <td className="text-ink-3">none</td>
                 <td className="text-ink-3">from REWARDOPS_API_KEYS</td>
                 <td>

@@ -83,7 +83,7 @@ export class KeyRing {
 
   /**
    * `configured`: holders of the keys of REWARDOPS_API_KEYS by {@link lookUpOf}. If there are any, every call needs a
-   * key.
+   * key, and at least one of them has the role admin.
    */
   constructor(options: {
     db: Database
@@ -215,7 +215,7 @@ export class KeyRing {
     const rows = await listedKeys(this.#db, MAX_KEYS + 1)
     return {
       requiresKey: this.requiresKey,
-      configured: [...this.#configured.values()].map(({ name }) => ({ name })),
+      configured: [...this.#configured.values()].map(({ name, role }) => ({ name, role })),
       loopbackOnly: this.#loopbackOnly,
       keys: rows.slice(0, MAX_KEYS).map((row) => toDto(row, this.#nowMs())),
       hasMore: rows.length > MAX_KEYS,

@@ -36,7 +36,7 @@ it('leaves no lease of a worker that has ended', async () => {
   const { id } = await ProcessRow.register(db, 'worker', false)
   await db.adhoc('update process set pid = $2 where id = $1', [id, spawnSync('true').pid])
   await takeLease(id)
-  await requeueOrphans(db, queue())
+  await requeueOrphans(db, queue(), false)
   expect(await leasesOf(id)).toEqual([])
 })
 
@@ -56,7 +56,7 @@ it.skipIf(!HAS_PID_NAMESPACES)(
     try {
       const id = Number(worker.line)
       await takeLease(id)
-      await requeueOrphans(db, queue())
+      await requeueOrphans(db, queue(), false)
       expect(await leasesOf(id)).toHaveLength(1)
       const row = (await workerRows(db)).find((one) => one.id === id)
       expect(row).toMatchObject({ state: 'alive', host: hostname() })
@@ -80,6 +80,22 @@ function hostOfEarlierRun(): string {
     console.log(PROCESS_HOST)`
   return execFileSync(process.execPath, ['--input-type=module', '--eval', script]).toString().trim()
 }
+
+it.each([
+  ['an earlier run of this container', () => PROCESS_HOST.replace(/[\da-f]*$/, '1')],
+  ['an earlier container', () => 'earlier#00000000.00000000'],
+])('frees the leases of %s at once if the database is embedded', async (_, hostOf) => {
+  const own = await ProcessRow.register(db, 'server', false)
+  const { id } = await ProcessRow.register(db, 'worker', false)
+  await db.adhoc('update process set host = $2 where id = $1', [id, hostOf()])
+  await takeLease(own.id)
+  await takeLease(id)
+  await requeueOrphans(db, queue(), false)
+  expect(await leasesOf(id)).toHaveLength(1)
+  await requeueOrphans(db, queue(), true)
+  expect(await leasesOf(id)).toEqual([])
+  expect(await leasesOf(own.id)).toHaveLength(1)
+})
 
 it.skipIf(process.platform !== 'linux').each([
   ['another number', () => PROCESS_HOST.replace(/[\da-f]*$/, '1')],

@@ -12,7 +12,7 @@ import type { EndedMessage } from '../contract/ended-message.ts'
 import type { LocalSandbox, SandboxMessage } from '../contract/sandbox.ts'
 import { KeptChild } from '../kept-child.ts'
 import type { Logger } from '../log.ts'
-import { isOfTwinContainer, PROCESS_HOST } from '../process-host.ts'
+import { hasThisPidSpace, isOfTwinContainer, PROCESS_HOST } from '../process-host.ts'
 import { processLives } from '../process-signals.ts'
 import { notify } from '../store/channels.ts'
 import { type Database, throughOutage } from '../store/database.ts'
@@ -209,11 +209,21 @@ export async function sweepDeadWorkers(
 }
 
 /**
- * Requeues the jobs of processes that have ended on this host, even if their table rows say otherwise. Called at
- * start. Processes of other containers are not included, even if the host names are equal.
+ * Requeues the jobs of processes that have ended, even if their table rows say otherwise. Called at start. With
+ * DATABASE_URL, processes of other containers are not included, even if the host names are equal. Other containers
+ * cannot reach an embedded Postgres, so processes that used it in another pid namespace ended with their container.
  */
-export async function requeueOrphans(db: Database, queue: JobQueue): Promise<number> {
-  return requeueSilent(db, queue, await processesToCheck(db, PROCESS_HOST), true)
+export async function requeueOrphans(
+  db: Database,
+  queue: JobQueue,
+  isEmbedded: boolean,
+): Promise<number> {
+  if (!isEmbedded) {
+    return requeueSilent(db, queue, await processesToCheck(db, PROCESS_HOST), true)
+  }
+  const rows = await silentProcesses(db, 0)
+  const gone = rows.filter(({ host, pid }) => !hasThisPidSpace(host) || !processLives(pid))
+  return requeueJobsOf(db, queue, gone, true)
 }
 
 async function requeueSilent(

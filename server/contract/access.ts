@@ -90,8 +90,8 @@ export interface ApiKeyDto {
 export interface KeysDto {
   /** True if every call requires a key. */
   requiresKey: boolean
-  /** The admin keys of REWARDOPS_API_KEYS, named by their position. The API cannot change them. */
-  configured: { name: string }[]
+  /** The keys of REWARDOPS_API_KEYS, named by their position. The API cannot change them. */
+  configured: { name: string; role: Role }[]
   /** True if the service listens on a loopback address. */
   loopbackOnly: boolean
   keys: ApiKeyDto[]

@@ -70,6 +70,19 @@ it('the files for containers and systemd use settings and files that exist', () 
     .map((volume) => volume.split(':')[0] as string)
   expect(mounted.length).toBeGreaterThan(3)
   expect(mounted.filter((file) => !existsSync(new URL(file, deploy)))).toEqual([])
+
+  // Prometheus and Grafana get no key that permits changes.
+  const admin = 'pT4wZ81mQx7RkV0s9LcB'
+  const scraper = 'n3HgY6uJd2WfE5aX8tKo'
+  const keys = String(compose.services['server-1']?.environment?.REWARDOPS_API_KEYS)
+    .replace(/\$\{REWARDOPS_ADMIN_KEY:\?\}/, admin)
+    .replace(/\$\{REWARDOPS_METRICS_KEY:\?\}/, scraper)
+  expect(loadConfig({ NODE_ENV: 'test', REWARDOPS_API_KEYS: keys }).apiKeys).toEqual([
+    { key: admin, role: 'admin' },
+    { key: scraper, role: 'viewer' },
+  ])
+  const others = services.filter((service) => !('build' in service))
+  expect(JSON.stringify(others)).not.toContain('REWARDOPS_ADMIN_KEY')
 })
 
 it('docs/guarantees.md names an existing test for each guarantee', () => {

@@ -63,11 +63,11 @@ export class Access {
     this.proxies = new TrustedProxies(config.trustedProxies)
     this.wrongKeys = new WrongKeys(log)
     this.configured = new Map(
-      config.apiKeys.map((key, i) => [
+      config.apiKeys.map(({ key, role }, i) => [
         lookUpOf(key),
         {
           name: `configured key ${i + 1}`,
-          role: 'admin',
+          role,
           keyId: null,
           scope: null,
           hasKey: true,

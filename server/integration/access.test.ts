@@ -11,6 +11,7 @@ import { environment, runToEnd, Service } from '../../testkit/service/service.ts
 import { waitFor } from '../../testkit/service/wait-for.ts'
 
 const KEYS = ['pT4wZ81mQx7RkV0s9LcB', 'n3HgY6uJd2WfE5aX8tKo'] as const
+const SCRAPER_KEY = 'zR5mVb8QkT1xNc7Yw4Hd'
 const submission = { run: 'access', step: 1, samples: [sample()] }
 const large = { ...submission, samples: [sample({ response: 'x'.repeat(2 << 20) })] }
 const requiresKey = { status: 401, reason: 'unauthorized', message: 'key' } as const
@@ -25,7 +26,7 @@ beforeAll(async () => {
     Service.start({
       env: {
         ...none,
-        REWARDOPS_API_KEYS: KEYS.join(', '),
+        REWARDOPS_API_KEYS: [...KEYS, `viewer:${SCRAPER_KEY}`].join(', '),
         REWARDOPS_BASE_PATH: '/rewardops',
         REWARDOPS_ALLOWED_HOSTS: 'Rewards.example.org',
         REWARDOPS_TRUSTED_PROXIES: '127.0.0.0/8, ::1',
@@ -82,6 +83,20 @@ describe('with keys', () => {
     expect(answer.json).toMatchObject({ result: { data: { accepted: 1 } } })
     const big = await submit(keyed, { authorization: `bearer ${key}` }, large)
     expect(big.json).toMatchObject({ result: { data: { accepted: 1 } } })
+  })
+
+  it('gives a configured key the role before it', async () => {
+    const headers = { authorization: `Bearer ${SCRAPER_KEY}` }
+    expect((await keyed.raw('/metrics', { headers })).status).toBe(200)
+    expectRefusal(await submit(keyed, headers), {
+      ...{ status: 403, reason: 'forbidden_role', message: 'viewer' },
+    })
+    const admin = keyed.apiWith({ authorization: `Bearer ${KEYS[0]}` })
+    expect((await admin.keys.list.query()).configured).toEqual([
+      { name: 'configured key 1', role: 'admin' },
+      { name: 'configured key 2', role: 'admin' },
+      { name: 'configured key 3', role: 'viewer' },
+    ])
   })
 
   it('signs a page in and out with a cookie that is not the key', async () => {

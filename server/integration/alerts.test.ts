@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto'
+import { existsSync, rmSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { ApiInputs } from '../../testkit/processes/trpc-call.ts'
 import { itInFullRun } from '../../testkit/service/full-run.ts'
@@ -14,13 +15,11 @@ import type { AlertPayload } from '../contract/alerts.ts'
 import type { ErrorReason } from '../contract/error-reasons.ts'
 
 const SECRET = 'a-secret-that-nobody-sees'
+const env: Record<string, string> = { REWARDOPS_WORKERS: '1' }
 let service: Service
 let receiver: WebhookReceiver
 beforeAll(async () => {
-  ;[service, receiver] = await Promise.all([
-    Service.start({ env: { REWARDOPS_WORKERS: '1' } }),
-    startWebhookReceiver(),
-  ])
+  ;[service, receiver] = await Promise.all([Service.start({ env }), startWebhookReceiver()])
 })
 afterAll(async () => {
   const problems = service?.log.problems()
@@ -231,4 +230,25 @@ describe('marks', () => {
       data: { reason: 'mark_not_found' },
     })
   })
+})
+
+it('a service whose secrets key is lost starts once it is given the id of the lost key', async () => {
+  const { id } = await create({ name: 'unreadable', url: `${receiver.url}/ok?key=very-hidden` })
+  const file = `${service.dataDir}/secrets.key`
+  await service.stop()
+  rmSync(file)
+  const refused = await service.restart().catch((error: Error) => error.message)
+  expect(refused).toMatch(/secrets\.key does not exist/)
+  const [, lost = ''] = /REWARDOPS_LOST_SECRETS_KEY=([0-9a-f]{8})/.exec(String(refused)) ?? []
+  expect(existsSync(file)).toBe(false)
+  await service.stop()
+
+  env.REWARDOPS_LOST_SECRETS_KEY = lost
+  await service.restart()
+  const warning = await waitFor('the unreadable secret in the log', () =>
+    service.log.find('enter it again').find(({ raw }) => raw.includes('"unreadable"')),
+  )
+  expect(warning.raw).toContain('webhook.url')
+  await service.api.alerts.update.mutate({ id, url: `${receiver.url}/ok` })
+  expect(await service.api.alerts.test.mutate({ id })).toMatchObject({ delivered: true })
 })

@@ -162,6 +162,21 @@ describe('a batch', () => {
     expect(await submit(samples, { idempotencyKey })).toBe(batchId)
   })
 
+  itInFullRun('is requeued at the start of a restarted container', async () => {
+    const samples = rollouts(SAMPLES, 8, 'restarted container')
+    const batchId = await submit(samples)
+    const followed = followBatch(service, batchId)
+    await middleOf(batchId)
+    // A restarted container has another pid namespace, and often another host name.
+    await service.sql("update process set host = 'earlier#00000000.00000000' where state <> 'dead'")
+    await service.kill9('all')
+    const from = service.log.lines.length
+    await service.restart()
+    expect(service.log.find('workers that died with the last server', from)).toHaveLength(1)
+    await followed.done
+    await expectAllScored(followed, samples, GROUPS)
+  })
+
   itInFullRun(
     'survives a server that recovers after its workers gave up on the database',
     async () => {

@@ -8,6 +8,7 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { ServerOptionsInput } from '../../testkit/simulated-rm/options.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import { requeueOrphans } from '../background/worker-supervisor.ts'
+import { CALLS_GRACE_MS } from '../cluster/lease-holder.ts'
 import { ProcessRow } from '../cluster/process-row.ts'
 import { LaunchServerInput, RegisterServerInput } from '../contract/servers.ts'
 import { createLogger } from '../log.ts'
@@ -205,6 +206,19 @@ describe('calibration', () => {
     expect(await waitFor('the slot', slots)).toBe(1)
   })
 
+  it('holds the slot of a silent process no longer than samples do', async () => {
+    const rm = await simulated()
+    const m = manager()
+    await register(m, 'rm', rm, { maxInFlight: 1 })
+    rm.control({ latency: 600_000 })
+    await waitFor('a calibration in flight', () => rm.stats().inFlight > 0)
+    const [share] = await db.adhoc<{ leftMs: number }>(
+      `select (1000 * extract(epoch from expires_at - clock_timestamp()) + grace_ms)::float8 as "leftMs" from lease`,
+    )
+    expect(share?.leftMs).toBeLessThanOrEqual(CALLS_GRACE_MS)
+    rm.control({ latency: 0 })
+  })
+
   it('gives the slot back if its process is killed', async () => {
     const rm = await simulated()
     const process = await ProcessRow.register(db, 'server', false)
@@ -215,7 +229,7 @@ describe('calibration', () => {
     const leases = () => db.adhoc('select 1 from lease where slots > 0')
     expect(await leases()).toHaveLength(1)
     await db.adhoc('update process set pid = $2 where id = $1', [process.id, spawnSync('true').pid])
-    await requeueOrphans(db, queue)
+    await requeueOrphans(db, queue, false)
     expect(await leases()).toEqual([])
     rm.control({ latency: 0 })
   })

@@ -28,6 +28,7 @@ import type { ModelsContext } from './context.ts'
 import { outliersOf, type Vote } from './pool-agreement.ts'
 
 const SECOND_TRY_MS = 300
+const CALIBRATION_CALLS = 2
 
 export type Subject = ScoringServer &
   Pick<ServerRow, 'id' | 'name' | 'selfTestOverride' | 'selfTest' | 'state'>
@@ -84,7 +85,7 @@ export class ScoreTrust {
     let calibrations: Calibration[] | null
     try {
       calibrations = await this.#inSlot(row, () =>
-        calibrate(row, this.#o.timings.selfTestTimeoutMs, stop),
+        calibrate(row, this.#o.timings.selfTestTimeoutMs / CALIBRATION_CALLS, stop),
       )
     } catch (error) {
       this.#o.log.debug({ err: (error as Error).message, server: row.name }, 'not calibrated')
@@ -116,8 +117,8 @@ export class ScoreTrust {
         demand,
         inFlight: 0,
         limit: mostInFlight(row.maxInFlight, row.maxConcurrent),
-        // Two calls, each within its time limit.
-        ttlMs: 2 * timings.selfTestTimeoutMs,
+        // The time limit of all calls. If the process stops reporting, the slot stays taken until then.
+        ttlMs: timings.selfTestTimeoutMs,
         graceMs: 0,
       })
     try {

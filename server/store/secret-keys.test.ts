@@ -38,8 +38,8 @@ beforeEach(async () => {
 })
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-const open = (value: string | null, mayCreate = true) =>
-  openSecrets(db, { value, file: join(folder, 'data', 'secrets.key') }, { mayCreate, log })
+const open = (value: string | null, mayCreate = true, lost: string | null = null) =>
+  openSecrets(db, { value, file: join(folder, 'data', 'secrets.key'), lost }, { mayCreate, log })
 
 const insertServer = (name: string, apiKey: string | null) =>
   db.adhoc(
@@ -87,6 +87,53 @@ describe('the secrets key', () => {
     expect((await open(OLD, false)).firstId).toBe(firstId)
   })
 
+  it('is replaced if its id is given as that of a lost key, once and without a change of any secret', async () => {
+    const file = join(folder, 'data', 'secrets.key')
+    db.secrets = await open(OLD)
+    const lost = db.secrets.firstId as string
+    await addWebhook(db, webhook, 'ops')
+    const before = await stored()
+
+    for (const other of [null, '00000000']) {
+      await expect(open(null, true, other)).rejects.toThrow(`REWARDOPS_LOST_SECRETS_KEY=${lost}`)
+    }
+    const worker = await open(null, false, lost).catch((error: Error) => error.message)
+    expect(worker).toMatch(/does not exist/)
+    expect(worker).not.toContain('REWARDOPS_LOST_SECRETS_KEY')
+    // A key that the server still has is not lost.
+    expect((await open(OLD, true, lost)).firstId).toBe(lost)
+    await expect(open(NEW, true, null)).rejects.toThrow(`REWARDOPS_LOST_SECRETS_KEY=${lost}`)
+    expect(existsSync(file)).toBe(false)
+
+    db.secrets = await open(null, true, lost)
+    const next = db.secrets.firstId as string
+    expect(next).not.toBe(lost)
+    await sealStored(db, log)
+    expect(await stored()).toEqual(before)
+    expect((await webhookRows(db))[0]!.url).toBeNull()
+    await expect(open(OLD)).rejects.toThrow(`encrypted with the key ${next}`)
+
+    const created = readFileSync(file, 'utf8')
+    rmSync(file)
+    await expect(open(null, true, lost)).rejects.toThrow(`REWARDOPS_LOST_SECRETS_KEY=${next}`)
+    // The lost key is found again.
+    db.secrets = await open(`${created}${OLD}`)
+    expect((await webhookRows(db))[0]!.url).toBe(webhook.url)
+  })
+
+  it('is stored once if two servers start after it was lost', async () => {
+    const { firstId: lost } = await open(OLD)
+    const folders = ['a', 'b'].map((name) => join(folder, name, 'secrets.key'))
+    const started = await Promise.allSettled(
+      folders.map((file) => openSecrets(db, { value: null, file, lost }, { mayCreate: true, log })),
+    )
+    const boxes = started.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+    expect(boxes).toHaveLength(1)
+    const kept = folders.filter((file) => existsSync(file))
+    expect(kept).toHaveLength(1)
+    expect((await open(readFileSync(kept[0] as string, 'utf8'))).firstId).toBe(boxes[0]?.firstId)
+  })
+
   it('is refused if it is malformed, and the error does not contain it', async () => {
     for (const value of ['short', `${OLD},${OLD}ff`]) {
       const failed = await open(value).catch((error: Error) => error.message)
@@ -96,7 +143,7 @@ describe('the secrets key', () => {
     const file = join(folder, 'empty')
     writeFileSync(file, '\n')
     chmodSync(file, 0o600)
-    const empty = openSecrets(db, { value: null, file }, { mayCreate: true, log })
+    const empty = openSecrets(db, { value: null, file, lost: null }, { mayCreate: true, log })
     await expect(empty).rejects.toThrow('is empty')
   })
 })

@@ -21,18 +21,21 @@ export interface SecretKeySource {
   value: string | null
   /** Absolute path. */
   file: string
+  /** The id of a lost key, which a server replaces with its own key. */
+  lost: string | null
 }
 
 const KEY_SETTING = 'secrets.key'
-const COLUMNS: readonly { use: SecretUse; table: string; column: string }[] = [
-  { use: 'server.api_key', table: 'server', column: 'api_key' },
-  { use: 'webhook.url', table: 'webhook', column: 'url' },
-  { use: 'webhook.secret', table: 'webhook', column: 'secret' },
+const COLUMNS: readonly { use: SecretUse; table: string; column: string; isUsed: string }[] = [
+  { use: 'server.api_key', table: 'server', column: 'api_key', isUsed: 'removed_at is null' },
+  { use: 'webhook.url', table: 'webhook', column: 'url', isUsed: 'true' },
+  { use: 'webhook.secret', table: 'webhook', column: 'secret', isUsed: 'true' },
 ]
 
 /**
  * The keys of this process, checked against the database. A server creates the key file of a new database; all other
- * processes of that database need the same key.
+ * processes of that database need the same key. A server whose `lost` is the id of that key replaces it. The secrets
+ * stay stored, so that they can be read again if the key is found.
  * @throws Error that names the missing key and the remedy
  */
 export async function openSecrets(
@@ -43,26 +46,32 @@ export async function openSecrets(
   const stored = await storedKeyId(db)
   let keys = source.value === null ? readKeyFile(source.file, log) : parseKeys(source.value)
   const isMissing = keys.length === 0
+  const isLost = mayCreate && stored !== null && stored === source.lost && !hasKey(keys, stored)
+  const remedy = REMEDY + (mayCreate && stored !== null ? lossRemedy(stored) : '')
   const place =
     source.value === null ? `the key file ${source.file}` : 'the value of REWARDOPS_SECRETS_KEY'
-  if (isMissing && (stored !== null || !mayCreate)) {
+  if (isMissing && !isLost && (stored !== null || !mayCreate)) {
     throw new Error(
       `${place} does not exist, and the secrets of this database are encrypted` +
-        `${stored === null ? '' : ` with the key ${stored}`}. ${REMEDY}`,
+        `${stored === null ? '' : ` with the key ${stored}`}. ${remedy}`,
     )
   }
   if (isMissing) keys = [createKeyFile(source.file)]
-  const used = stored ?? (await rememberKey(db, keys[0] as SecretKey))
-  if (!keys.some(({ id }) => id === used)) {
-    // Another server has stored its key in this new database first, so this file is useless.
+  const used =
+    stored === null || isLost ? await rememberKey(db, keys[0] as SecretKey, stored) : stored
+  if (!hasKey(keys, used)) {
+    // Another server has stored its key first, so this file is useless.
     if (isMissing) rmSync(source.file)
     throw new Error(
       `${place} has ${keys.length === 1 ? 'the key' : 'the keys'} ${keys.map(({ id }) => id).join(', ')}, ` +
-        `and the secrets of this database are encrypted with the key ${used}. ${REMEDY}`,
+        `and the secrets of this database are encrypted with the key ${used}. ${used === stored ? remedy : REMEDY}`,
     )
   }
+  if (isLost) log.warn({ lost: stored, key: used }, 'the lost secrets key was replaced')
   return new SecretBox(keys)
 }
+
+const hasKey = (keys: readonly SecretKey[], id: string) => keys.some((key) => key.id === id)
 
 /**
  * The keys of this process, one per line, or null if it has none.
@@ -92,6 +101,10 @@ const REMEDY =
   'Copy the file secrets.key from the data folder of a server that uses this database, and name it in ' +
   'REWARDOPS_SECRETS_KEY_FILE, or set REWARDOPS_SECRETS_KEY to its content.'
 
+const lossRemedy = (id: string) =>
+  ` If no copy of the key is left, start one server with REWARDOPS_LOST_SECRETS_KEY=${id}, and enter the API keys of ` +
+  'servers and the webhooks again.'
+
 /**
  * Encrypts stored secrets that are plain text or encrypted with an earlier key. Does nothing while a process of an
  * earlier version runs.
@@ -99,15 +112,17 @@ const REMEDY =
 export async function sealStored(db: Database, log: Logger): Promise<void> {
   const keys = db.secrets
   let sealed = 0
-  for (const { use, table, column } of COLUMNS) {
-    const rows = await db.adhoc<{ id: number; stored: string }>(
-      `select id, ${column} as stored from ${table} where ${column} is not null`,
+  for (const { use, table, column, isUsed } of COLUMNS) {
+    const rows = await db.adhoc<{ id: number; name: string; stored: string; isUsed: boolean }>(
+      `select id, name, ${column} as stored, ${isUsed} as "isUsed" from ${table} where ${column} is not null`,
     )
-    for (const { id, stored } of rows) {
+    for (const { id, name, stored, isUsed } of rows) {
       if (!keys.isOutdated(stored)) continue
       const { secret, problem } = keys.tryOpen(use, stored)
       if (problem !== null) {
-        log.warn({ table, id, problem }, 'a stored secret cannot be read')
+        if (isUsed) {
+          log.warn({ [table]: name, problem }, 'a stored secret cannot be read: enter it again')
+        }
         continue
       }
       if (!(await keys.mayBegin(db))) return
@@ -133,11 +148,13 @@ async function storedKeyId(db: Database): Promise<string | null> {
   return (await readSetting<string>(db, KEY_SETTING))?.value ?? null
 }
 
-/** Stores the id of the key, unless one is stored, and returns the stored one. */
-async function rememberKey(db: Database, { id }: SecretKey): Promise<string> {
+/** Stores the id of the key, unless one other than `lost` is stored, and returns the stored one. */
+async function rememberKey(db: Database, { id }: SecretKey, lost: string | null): Promise<string> {
   await db.adhoc(
-    `insert into setting (name, value, changed_by) values ($1, to_jsonb($2::text), 'start') on conflict do nothing`,
-    [KEY_SETTING, id],
+    `insert into setting (name, value, changed_by) values ($1, to_jsonb($2::text), 'start')
+     on conflict (name) do update set value = excluded.value, changed_at = now()
+     where setting.value = to_jsonb($3::text)`,
+    [KEY_SETTING, id, lost],
   )
   return (await storedKeyId(db)) ?? id
 }

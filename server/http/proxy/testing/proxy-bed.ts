@@ -110,7 +110,12 @@ export async function startProxy(
   const { keys = [], ...rest } = options
   const log = createLogger('silent', 'test')
   const access = new Access(
-    { apiKeys: keys, trustedProxies: [], allowedHosts: [], basePath: '' },
+    {
+      apiKeys: keys.map((key) => ({ key, role: 'admin' })),
+      trustedProxies: [],
+      allowedHosts: [],
+      basePath: '',
+    },
     log,
   )
   const proxy = createRouterProxy({ router, servers, access, log, ...rest })
