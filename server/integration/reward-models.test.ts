@@ -169,15 +169,16 @@ describe('limits, as the server sees them', () => {
 
 describe('two servers of a model', () => {
   it('share its samples about equally', async () => {
-    await Promise.all([a, b].map((rm) => rm.control({ latency: 20, resetStats: true })))
+    // A server that answers more slowly gets fewer samples. 200 ms is long compared with the delays of a busy machine.
+    await Promise.all([a, b].map((rm) => rm.control({ latency: 200, resetStats: true })))
     // The workers get their slots one after the other. The measured batch therefore follows a batch that uses all slots
     // of both servers, before any slot is returned.
     const warmUps: string[] = []
     await waitFor('all slots of both servers in use', async () => {
       const batchId = warmUps.at(-1)
       const warmUp = batchId && (await service.api.batches.wait.query({ batchId, waitMs: 0 }))
-      if (!warmUp || warmUp.scored > 300) {
-        warmUps.push((await submit(rollouts(600), { model: MODEL })).batchId)
+      if (!warmUp || warmUp.scored > 80) {
+        warmUps.push((await submit(rollouts(160), { model: MODEL })).batchId)
       }
       const [leased] = await service.sql<{ servers: number }>(
         `select count(*)::int as servers from server where name in ('a', 'b') and
@@ -185,13 +186,12 @@ describe('two servers of a model', () => {
       )
       return leased?.servers === 2
     })
-    const { batchId } = await submit(rollouts(600), { model: MODEL })
+    const { batchId } = await submit(rollouts(160), { model: MODEL })
     const serversOf = async (id: string) =>
       (await allGroups(id)).groups.flatMap((g) => g.samples.map((s) => s.serverName))
     const named = await serversOf(batchId)
     const namedA = named.filter((name) => name === 'a').length
-    // A server that answers more slowly on a busy machine gets fewer samples.
-    expect(Math.abs(2 * namedA - 600), `${namedA} of 600`).toBeLessThan(180)
+    expect(Math.abs(2 * namedA - 160), `${namedA} of 160`).toBeLessThan(48)
 
     const all = [named, ...(await Promise.all(warmUps.map(serversOf)))].flat()
     const [inA, inB] = [(await a.counters()).answered, (await b.counters()).answered]
