@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { expect, type Page } from '@playwright/test'
+import pg from 'pg'
 import type { SampleInput } from '../server/contract/trainer.ts'
+import { runningEmbeddedUrl } from '../server/store/postgres/embedded.ts'
 import { type SimulatedServers, startSimulatedServers } from '../testkit/processes/simulated-rm.ts'
 import { expectAccessible, expectFits, expectLive } from './fixtures/look.ts'
 import { checkEach, EVERYTHING, type View } from './fixtures/looks.ts'
@@ -110,6 +112,49 @@ test('a failed sample shows its reason and its attempts', async ({ page }) => {
   const panel = page.locator('[data-panel]')
   await expect(panel).toContainText('The reward model returned NaN or infinity.')
   await expect(panel).toContainText('attempt 1')
+})
+
+test('lists and counts that are cut say so', async ({ page }) => {
+  const { batchId } = await service.api.batches.submit.mutate({
+    ...{ run: 'many-sources', step: 1, reward: { function: { name: 'gsm8k' } } },
+    samples: Array.from({ length: 51 }, (_, i) => ({
+      ...{ uid: 'q', dataSource: `source-${i}`, groundTruth: '1' },
+      ...{ prompt: '', response: '#### 1' },
+    })),
+  } as never)
+  await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
+  const { id } = await service.api.alerts.create.mutate({ name: 'busy', url: 'http://127.0.0.1:9' })
+  const db = new pg.Client({ connectionString: runningEmbeddedUrl(service.dataDir) as string })
+  await db.connect()
+  try {
+    await db.query(`insert into process (host, pid, local, state, role, ended_at)
+      select 'gone', n, false, 'dead', 'worker', now() from generate_series(1, 200) n`)
+    await db.query(
+      `with events as (
+         insert into alert_event (id, kind, payload)
+         select gen_random_uuid(), 'test', '{}' from generate_series(1, 1001) returning id)
+       insert into alert_delivery (webhook_id, event_id, state)
+       select $1, id, 'delivered' from events`,
+      [id.slice(1)],
+    )
+    await page.goto(`${service.url}/batches/${batchId}`)
+    const sources = page.locator('section', { hasText: 'Data sources' }).last()
+    await expect(sources).toContainText('largest 50')
+    await page.goto(`${service.url}/workers`)
+    await expect(page.getByText(/^newest 19\d$/)).toBeVisible()
+    await page.goto(`${service.url}/`)
+    await expect(page.getByText(/\d alive, newest 19\d dead/)).toBeVisible()
+    await page.goto(`${service.url}/monitors?tab=alerts`)
+    await expect(page.locator('[data-webhook="busy"]')).toContainText(
+      'newest 1,000 of 24 h: 1,000 delivered',
+    )
+  } finally {
+    await db.query("delete from process where host = 'gone'")
+    await db.query('delete from alert_delivery where webhook_id = $1', [id.slice(1)])
+    await db.query("delete from alert_event where payload::text = '{}'")
+    await db.end()
+    await service.api.alerts.remove.mutate({ id })
+  }
 })
 
 test('keeps selected columns in the URL', { tag: '@full' }, async ({ page }) => {

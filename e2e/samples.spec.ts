@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { expect, type Page } from '@playwright/test'
+import { expect, type Locator, type Page } from '@playwright/test'
 import { choose } from './fixtures/choose.ts'
 import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
 import { expectStateAccessible, looksOf } from './fixtures/looks.ts'
@@ -274,6 +274,46 @@ test('shows the invalid parameters of a link, and repeats a query that timed out
   await expectAccessible(page)
   refuse = false
   await expect(page.getByText('No matching samples')).toBeVisible()
+})
+
+test('a failed count or page of samples shows its error, and can be retried', async ({ page }) => {
+  let isRefusing = true
+  const data = { code: 'BAD_REQUEST', httpStatus: 400, reason: 'invalid_input', path: 'samples' }
+  await page.route(/api\/trpc/, (route) =>
+    isRefusing &&
+    /samples\.(count|byBatch)|"cursor":"/.test(decodeURIComponent(route.request().url()))
+      ? route.fulfill({ status: 400, json: { error: { message: 'Refused.', code: -32600, data } } })
+      : route.continue(),
+  )
+  const sheetOf = (name: string) => page.getByRole('dialog', { name: `${name} samples` })
+  const retry = async (place: Locator, shows: RegExp) => {
+    const failed = place.getByRole('alert').filter({ hasText: 'Refused.' })
+    await expect(failed).toBeVisible()
+    isRefusing = false
+    await failed.getByRole('button', { name: 'Try again' }).click()
+    await expect(place).toContainText(shows)
+    isRefusing = true
+  }
+  const path = `${service.url}/samples?run=samples-run`
+  await page.goto(path)
+  await page.getByRole('button', { name: 'Export' }).click()
+  await retry(sheetOf('Export'), /\d matching samples will be exported/)
+  await page.goto(path)
+  await page.getByRole('checkbox', { name: 'Select loaded samples' }).click()
+  const bulk = page.getByRole('region', { name: 'Selected samples' })
+  await bulk.getByRole('button', { name: 'Select all matching' }).click()
+  await bulk.getByRole('button', { name: 'Annotate' }).click()
+  await retry(sheetOf('Annotate'), /All \d+ matching samples will be annotated/)
+  await sheetOf('Annotate').getByRole('button', { name: 'Close' }).first().click()
+  await bulk.getByRole('button', { name: 'Rescore' }).click()
+  await retry(sheetOf('Rescore'), /\d samples of \d batches/)
+  await sheetOf('Rescore').getByRole('button', { name: 'Close' }).first().click()
+  const table = page.getByRole('region', { name: 'Samples', exact: true })
+  await table.evaluate((node) => node.scrollTo(0, node.scrollHeight))
+  await expect(table.getByRole('alert')).toContainText('Refused.')
+  isRefusing = false
+  await table.getByRole('button', { name: 'Try again' }).click()
+  await expect(page.getByText('200+ loaded')).toBeVisible()
 })
 
 test('a changed view keeps the filters that this version cannot read', { tag: '@full' }, async ({

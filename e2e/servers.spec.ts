@@ -150,8 +150,13 @@ test('shows a refused key at its field', { tag: '@full' }, async ({ page }) => {
   const row = page.locator('[data-server="locked"]')
   await expect(row).toContainText('ready')
   await expect(row).toContainText('6,000 requests/min')
+  let isRefusing = true
+  await page.route(/servers\.get/, (route) => (isRefusing ? route.abort() : route.continue()))
   await act(page, 'locked', /Edit/)
   const edit = page.getByRole('dialog', { name: 'Edit locked' })
+  await expect(edit.getByRole('alert')).toContainText('The service is unreachable')
+  isRefusing = false
+  await edit.getByRole('button', { name: 'Try again' }).click()
   await expect(edit.getByLabel('API key', { exact: true })).toHaveValue('')
   await expect(edit.getByLabel('Chat template')).toHaveValue(/<\{\{ m\.role \}\}>/)
   await edit.getByLabel('Concurrency limit').fill('12')

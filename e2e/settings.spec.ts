@@ -258,8 +258,15 @@ test.describe('settings', () => {
     await page.getByRole('menuitem', { name: 'Keep forever' }).click()
     await expect(page.getByRole('row').filter({ hasText: 'kept forever' })).toBeVisible()
     await data('doomed').click()
+    let isRefusing = true
+    await page.route(/retention\.preview/, (route) =>
+      isRefusing ? route.abort() : route.continue(),
+    )
     await page.getByRole('menuitem', { name: 'Delete run…' }).click()
     const window = page.getByRole('alertdialog')
+    await expect(window.getByRole('alert')).toContainText('The service is unreachable')
+    isRefusing = false
+    await window.getByRole('button', { name: 'Try again' }).click()
     await expect(window).toContainText('1 batch with 4 samples')
     await window.getByRole('button', { name: 'Delete run' }).click()
     await expect(window).toContainText('The name does not match.')

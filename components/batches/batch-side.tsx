@@ -1,4 +1,4 @@
-import type { BatchViewDto } from '../../server/contract/pages.ts'
+import { type BatchViewDto, MAX_BREAKDOWN_ROWS } from '../../server/contract/pages.ts'
 import {
   SAMPLE_FAILURE_TEXT,
   type SampleFailureReason,
@@ -37,9 +37,15 @@ export function BatchSide({ batch }: { batch: BatchViewDto }) {
   )
 }
 
+/** Whether more rows may exist than are listed. */
+const isCut = ({ length }: readonly unknown[]) => length >= MAX_BREAKDOWN_ROWS
+
 function DataSources({ batch }: { batch: BatchViewDto }) {
   return (
-    <Section title="Data sources" note={formatCount(batch.dataSources.length)}>
+    <Section
+      title="Data sources"
+      note={`${isCut(batch.dataSources) ? 'largest ' : ''}${formatCount(batch.dataSources.length)}`}
+    >
       <Scroll label="Data sources">
         <table className="grid-table">
           <ColumnHeads
@@ -126,7 +132,10 @@ function Failures({ batch }: { batch: BatchViewDto }) {
 function Servers({ batch }: { batch: BatchViewDto }) {
   const total = batch.servers.reduce((sum, server) => sum + server.samples, 0)
   return (
-    <Section title="Scoring servers" note={plural(total, 'sample')}>
+    <Section
+      title="Scoring servers"
+      note={`${plural(total, 'sample')}${isCut(batch.servers) ? ` of the busiest ${formatCount(batch.servers.length)} servers` : ''}`}
+    >
       <SegmentBar
         className="mx-5 mb-1 h-2"
         segments={batch.servers.map(({ serverName, samples }) => ({

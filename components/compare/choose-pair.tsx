@@ -2,10 +2,10 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { ArrowRight, GitCompareArrows } from 'lucide-react'
-import type { ComparedBatchDto } from '../../server/contract/compare.ts'
+import { type ComparedBatchDto, MAX_SUGGESTED } from '../../server/contract/compare.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { RunName } from '../batches/batch-cells.tsx'
-import { formatCount, formatScore } from '../format/numbers.ts'
+import { formatCount, formatScore, newestText } from '../format/numbers.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { Ago } from '../ui/ago.tsx'
 import { buttonClass } from '../ui/button.tsx'
@@ -53,7 +53,10 @@ export function ChoosePair({ onChange }: Pick<CompareProps, 'onChange'>) {
         ) : (
           <>
             <div className="border-b px-5 py-4">{field}</div>
-            <Section title="Rescored batches" note={`${formatCount(recent.length)}, newest first`}>
+            <Section
+              title="Rescored batches"
+              note={newestText(recent.length, recent.length >= MAX_SUGGESTED)}
+            >
               <Scroll label="Rescored batches">
                 <table className="grid-table">
                   <ColumnHeads

@@ -9,6 +9,7 @@ import {
   formatScore,
   formatSigned,
   justBelow,
+  newestText,
   percentText,
   plural,
   quantityText,
@@ -42,6 +43,12 @@ describe('numbers', () => {
   test('differences of scores have a plus or minus sign', () => {
     expect([0.25, -0.25, 0, null, Number.POSITIVE_INFINITY].map(formatSigned)).toEqual([
       ...['+0.250', '−0.250', '0', '–', '–'],
+    ])
+  })
+
+  test('the note of a list says whether the list is cut', () => {
+    expect([newestText(3, false), newestText(1_000, true)]).toEqual([
+      ...['3, newest first', 'newest 1,000'],
     ])
   })
 

@@ -183,6 +183,11 @@ export function percentText(share: number | null | undefined): string {
   return quantityText(formatPercent(share))
 }
 
+/** The note of a list, newest first: `12, newest first`, or `newest 20` if there may be more. */
+export function newestText(n: number, isCut: boolean): string {
+  return isCut ? `newest ${formatCount(n)}` : `${formatCount(n)}, newest first`
+}
+
 /** A number with its noun: `1 sample`, `12 samples`. */
 export function plural(n: number, one: string, many = `${one}s`): string {
   return `${formatCount(n)} ${n === 1 ? one : many}`

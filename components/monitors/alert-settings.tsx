@@ -3,7 +3,12 @@
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { BellOff, CircleCheck, CircleX, Pencil, Plus, Send, Webhook } from 'lucide-react'
 import { useState } from 'react'
-import type { TestedWebhookDto, WebhookDto } from '../../server/contract/alerts.ts'
+import {
+  MAX_COUNTED_DELIVERIES,
+  MAX_LISTED_WEBHOOKS,
+  type TestedWebhookDto,
+  type WebhookDto,
+} from '../../server/contract/alerts.ts'
 import { describeFailure } from '../api/failure.ts'
 import { pagesOptions } from '../api/pages.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
@@ -59,7 +64,7 @@ export function AlertSettings() {
             <>
               <Section
                 title="Webhooks"
-                note={formatCount(data.length)}
+                note={`${data.length >= MAX_LISTED_WEBHOOKS ? 'first ' : ''}${formatCount(data.length)}`}
                 className="border-b"
                 actions={
                   <Button
@@ -102,6 +107,7 @@ function WebhookItem({ webhook, onEdit }: { webhook: WebhookDto; onEdit(): void 
   const test = useMutation(trpc.alerts.test.mutationOptions({ onSuccess: changed }))
   const update = useMutation(trpc.alerts.update.mutationOptions({ onSuccess: changed }))
   const remove = useMutation(trpc.alerts.remove.mutationOptions({ onSuccess: changed }))
+  const counted = webhook.delivered + webhook.waiting + webhook.gaveUp
   const failed = test.error ?? update.error ?? remove.error
   return (
     <li className="border-t px-5 py-3" data-webhook={webhook.name}>
@@ -156,6 +162,7 @@ function WebhookItem({ webhook, onEdit }: { webhook: WebhookDto; onEdit(): void 
               {webhook.last.error !== null && `: ${webhook.last.error}`}
             </span>
             <span className="text-ink-3">
+              {counted >= MAX_COUNTED_DELIVERIES && `newest ${formatCount(counted)} of `}
               24 h: {formatCount(webhook.delivered)} delivered, {formatCount(webhook.waiting)}{' '}
               pending, {formatCount(webhook.gaveUp)} failed
             </span>

@@ -5,6 +5,7 @@ import { CircleCheck, CircleX, TriangleAlert } from 'lucide-react'
 import { useMemo } from 'react'
 import type { FirstAnswers } from '../../server/contract/first-answers.ts'
 import type { Attention, OverviewDto } from '../../server/contract/pages.ts'
+import { MAX_LISTED_WORKERS } from '../../server/contract/worker-stats.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { ActiveBatches, RecentBatches } from '../batches/overview-tables.tsx'
 import { WhenSeen } from '../charts/lazy-plot.tsx'
@@ -248,7 +249,11 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
         label="Fleet"
         value={`${formatCount(figures.serversReady)}/${formatCount(figures.serversTotal)}`}
         unit="servers ready"
-        detail={`${plural(figures.workersAlive, 'worker')} alive`}
+        detail={
+          figures.workersAlive < MAX_LISTED_WORKERS
+            ? `${plural(figures.workersAlive, 'worker')} alive`
+            : `${formatCount(figures.workersAlive)}+ workers alive`
+        }
       />
     </FigureStrip>
   )

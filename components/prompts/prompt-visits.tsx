@@ -4,7 +4,7 @@ import { Columns2, Eye } from 'lucide-react'
 import { useState } from 'react'
 import { MAX_VISITS } from '../../server/contract/prompts.ts'
 import { BatchLink } from '../batches/batch-cells.tsx'
-import { formatCount, formatScore, percentText } from '../format/numbers.ts'
+import { formatCount, formatScore, newestText, percentText } from '../format/numbers.ts'
 import { Button } from '../ui/button.tsx'
 import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Scroll } from '../ui/scroll.tsx'
@@ -33,11 +33,7 @@ export function PromptVisits({
   return (
     <Section
       title="Visits"
-      note={
-        visits.length < MAX_VISITS
-          ? `${formatCount(visits.length)}, newest first`
-          : `newest ${formatCount(visits.length)}`
-      }
+      note={newestText(visits.length, visits.length >= MAX_VISITS)}
       className="border-t"
     >
       <Scroll label="Visits">

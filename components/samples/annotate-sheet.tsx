@@ -13,6 +13,7 @@ import { formatCount, plural } from '../format/numbers.ts'
 import { Sheet } from '../ui/dialog.tsx'
 import { SheetForm } from '../ui/sheet-form.tsx'
 import { asWritten, LabelInput, NoteInput } from './annotations-part.tsx'
+import { MatchCount } from './match-count.tsx'
 import type { Target } from './selection.ts'
 import { useAnnotationRefresh } from './use-annotation-refresh.ts'
 
@@ -66,14 +67,11 @@ function AnnotateForm({ target, onClose }: { target: Target; onClose(): void }) 
       busy={add.isPending}
       disabled={label.trim() === ''}
     >
-      <p className="num text-ink-2">
-        {'ids' in target ? (
-          `${plural(target.ids.length, 'sample')} will be annotated.`
-        ) : (
-          <FilterWords filter={target.filter} />
-        )}{' '}
-        Samples that already have this label and note from you are skipped.
-      </p>
+      {'ids' in target ? (
+        <Scope>{`${plural(target.ids.length, 'sample')} will be annotated.`}</Scope>
+      ) : (
+        <MatchScope filter={target.filter} />
+      )}
       <LabelInput value={label} onChange={setLabel} />
       <NoteInput value={note} onChange={setNote} rows={3} />
       {done !== undefined && (
@@ -93,12 +91,26 @@ function AnnotateForm({ target, onClose }: { target: Target; onClose(): void }) 
   )
 }
 
-function FilterWords({ filter }: { filter: SampleFilter }) {
+function Scope({ children }: { children: string }) {
+  return (
+    <p className="num text-ink-2">
+      {children} Samples that already have this label and note from you are skipped.
+    </p>
+  )
+}
+
+function MatchScope({ filter }: { filter: SampleFilter }) {
   const trpc = useTRPC()
-  const { data } = useQuery(trpc.samples.count.queryOptions(filter))
-  if (data === undefined) return 'Counting matches…'
-  if (data.exact && data.samples <= MAX_ANNOTATED_SAMPLES) {
-    return `All ${plural(data.samples, 'matching sample')} will be annotated.`
-  }
-  return `${formatCount(data.samples)}${data.exact ? '' : '+'} samples match. At most the newest ${formatCount(MAX_ANNOTATED_SAMPLES)} will be annotated.`
+  const count = useQuery(trpc.samples.count.queryOptions(filter))
+  return (
+    <MatchCount query={count}>
+      {({ exact, samples }) => (
+        <Scope>
+          {exact && samples <= MAX_ANNOTATED_SAMPLES
+            ? `All ${plural(samples, 'matching sample')} will be annotated.`
+            : `${formatCount(samples)}${exact ? '' : '+'} samples match. At most the newest ${formatCount(MAX_ANNOTATED_SAMPLES)} will be annotated.`}
+        </Scope>
+      )}
+    </MatchCount>
+  )
 }

@@ -15,6 +15,7 @@ import { useErrorFocus } from '../ui/use-error-focus.ts'
 import { BASE_PATH } from '../url/base-path.ts'
 import { DEFAULT_EXPORT_COLUMNS, exportColumns } from './export-columns.ts'
 import { downloadExport, MAX_BUFFERED_BYTES, type PageExportFormat } from './export-download.ts'
+import { MatchCount } from './match-count.tsx'
 import type { SampleColumn } from './sample-columns.tsx'
 
 export function ExportSheet({
@@ -94,13 +95,15 @@ function ExportForm({
   return (
     <div ref={place} className="flex min-h-full flex-col">
       <div className="flex-1 space-y-4 px-5 py-4">
-        <p className="num text-ink-2" data-export-count>
-          {count.data === undefined
-            ? 'Counting matches…'
-            : count.data.exact
-              ? `${plural(count.data.samples, 'matching sample')} will be exported, ordered by batch and index.`
-              : `${formatCount(count.data.samples)} of the newest ${plural(count.data.searchedSamples, 'candidate')} match. All matching samples will be exported, ordered by batch and index.`}
-        </p>
+        <MatchCount query={count}>
+          {({ exact, samples, searchedSamples }) => (
+            <p className="num text-ink-2" data-export-count>
+              {exact
+                ? `${plural(samples, 'matching sample')} will be exported, ordered by batch and index.`
+                : `${formatCount(samples)} of the newest ${plural(searchedSamples, 'candidate')} match. All matching samples will be exported, ordered by batch and index.`}
+            </p>
+          )}
+        </MatchCount>
         {everything && (
           <p className="text-warn">No filter is set. Select a run or a batch first.</p>
         )}

@@ -14,6 +14,7 @@ import { Choices } from '../ui/field.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Select } from '../ui/select.tsx'
 import { SheetForm } from '../ui/sheet-form.tsx'
+import { MatchCount } from './match-count.tsx'
 import type { Target } from './selection.ts'
 
 const MAX_BATCHES = 20
@@ -107,11 +108,14 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
       onSubmit={() => void submit()}
       onClose={onClose}
     >
-      <p className="num text-ink-2">
-        {placed === undefined
-          ? 'Counting matches…'
-          : `${plural(samples, 'sample')} of ${plural(batches.length, 'batch', 'batches')}. Creates a new, linked batch for each of these batches; existing batches do not change.`}
-      </p>
+      {placed === undefined ? (
+        <MatchCount query={byFilter}>{() => null}</MatchCount>
+      ) : (
+        <p className="num text-ink-2">
+          {plural(samples, 'sample')} of {plural(batches.length, 'batch', 'batches')}. Creates a
+          new, linked batch for each of these batches; existing batches do not change.
+        </p>
+      )}
       {placed !== undefined && (
         <Scroll label="By batch" className="max-h-40 overflow-y-auto">
           <ul className="num space-y-0.5 text-xs">

@@ -6,6 +6,7 @@ import { useVirtualizer } from '@tanstack/react-virtual'
 import { type KeyboardEvent, useEffect, useRef, useState } from 'react'
 import type { SampleRowDto } from '../../server/contract/pages.ts'
 import { KindMarks } from '../batches/batch-cells.tsx'
+import { FailureView } from '../ui/failure-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { leastTablePx, type SampleColumn, SELECT_PX } from './sample-columns.tsx'
 import { COLUMN_PX } from './sample-filters.ts'
@@ -18,6 +19,7 @@ export function SampleTable({
   openId,
   onOpen,
   hasMore,
+  moreFailure,
   onMore,
   selection,
   onWidth,
@@ -27,6 +29,8 @@ export function SampleTable({
   openId: string | null
   onOpen(id: string): void
   hasMore: boolean
+  /** The error of the request for more rows; null if it has not failed or runs again. */
+  moreFailure: unknown
   onMore(): void
   /** The selected samples and their setters. `all` means that every matching sample is selected. */
   selection: {
@@ -49,9 +53,10 @@ export function SampleTable({
   const lastSeen = items.at(-1)?.index ?? 0
   const more = useRef(onMore)
   more.current = onMore
+  const mayLoad = hasMore && moreFailure === null
   useEffect(() => {
-    if (hasMore && lastSeen >= rows.length - 20) more.current()
-  }, [hasMore, lastSeen, rows.length])
+    if (mayLoad && lastSeen >= rows.length - 20) more.current()
+  }, [mayLoad, lastSeen, rows.length])
   const openAt = rows.findIndex((row) => row.id === openId)
   useEffect(() => {
     if (openAt >= 0) virtual.scrollToIndex(openAt, { align: 'auto' })
@@ -172,7 +177,10 @@ export function SampleTable({
             )
           })}
         </div>
-        {hasMore && <p className="num px-5 py-3 text-center text-xs text-ink-3">Loading more…</p>}
+        {mayLoad && <p className="num px-5 py-3 text-center text-xs text-ink-3">Loading more…</p>}
+        {hasMore && moreFailure !== null && (
+          <FailureView compact error={moreFailure} onRetry={onMore} />
+        )}
       </div>
     </Scroll>
   )

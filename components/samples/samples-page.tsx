@@ -6,6 +6,7 @@ import { useEffect, useMemo, useRef, useState } from 'react'
 import type { SamplePageDto, SampleRowDto } from '../../server/contract/pages.ts'
 import type { ExtraKeyDto, SampleCountDto } from '../../server/contract/sample-extras.ts'
 import type { SampleFilter } from '../../server/contract/sample-filter.ts'
+import { describeFailure } from '../api/failure.ts'
 import { pagesOptions, STALE_MS } from '../api/pages.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { formatCount, plural } from '../format/numbers.ts'
@@ -102,6 +103,7 @@ export function SamplesPage() {
   useEffect(() => {
     if (isSearching && !isFetching) void fetchNextPage()
   }, [isSearching, isFetching, fetchNextPage])
+  const moreFailure = useMoreFailure(list, listKey)
   const loadMore = () => {
     setStoppedKey(null)
     if (!list.isFetchingNextPage) void fetchNextPage()
@@ -248,6 +250,7 @@ export function SamplesPage() {
                   openId={view.sample}
                   onOpen={(id) => open(id, view.sample === null ? 'push' : 'replace')}
                   hasMore={list.hasNextPage && !needsMore}
+                  moreFailure={moreFailure}
                   onMore={loadMore}
                   selection={{
                     has: (id) => selected.all || selected.ids.has(id),
@@ -300,6 +303,28 @@ export function SamplesPage() {
       />
     </div>
   )
+}
+
+/**
+ * The error of the last request for more samples, until they are requested again. A live refetch of the loaded samples
+ * does not clear it, because the failed request would then repeat with every change. Null if there is none.
+ */
+function useMoreFailure(
+  list: {
+    isSuccess: boolean
+    isFetchingNextPage: boolean
+    isFetchNextPageError: boolean
+    error: unknown
+  },
+  listKey: string,
+): unknown {
+  const failure = useRef<{ listKey: string; error: unknown } | null>(null)
+  if (list.isFetchingNextPage) failure.current = null
+  else if (list.isFetchNextPageError) failure.current = { listKey, error: list.error }
+  else if (list.isSuccess && describeFailure(failure.current?.error).reason === 'unreachable') {
+    failure.current = null
+  }
+  return failure.current?.listKey === listKey ? failure.current.error : null
 }
 
 const NO_KEYS: readonly ExtraKeyDto[] = []

@@ -7,6 +7,7 @@ import type { ServerDto } from '../../server/contract/servers.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { Sheet } from '../ui/dialog.tsx'
+import { FailureView } from '../ui/failure-view.tsx'
 import { Checkbox, FieldAbout, TextField } from '../ui/field.tsx'
 import { SheetForm } from '../ui/sheet-form.tsx'
 import { Probing } from './probing.tsx'
@@ -96,6 +97,9 @@ function EditForm({ server, onClose }: { server: ServerDto; onClose(): void }) {
         error={errors.url ?? errors.model ?? errors.engine}
         onChange={(event) => change({ url: event.target.value })}
       />
+      {detail.isLoadingError && (
+        <FailureView compact error={detail.error} onRetry={() => void detail.refetch()} />
+      )}
       {isScorer && (
         <TemplateField
           value={draft.chatTemplate ?? templateBefore ?? ''}

@@ -17,10 +17,10 @@ export const VERDICT_MEANING: Record<SelfTestVerdict, string> = {
   raw: 'Scores are the raw output of the model head and cover the whole text.',
   constant: 'Different texts get the same score, so there is no learning signal.',
   label_unknown:
-    'The model has several labels, and the registration does not select one as the score.',
+    'The model has several labels, but the registration does not say which one is the score.',
   squashed: 'The scores went through a sigmoid or softmax, although raw scores were requested.',
   inverted:
-    'The server returns squashed scores for raw requests, and raw scores for activated requests.',
+    'The server returns squashed scores when raw scores are requested, and raw scores otherwise.',
   truncated: 'Long texts are truncated, so scores do not cover the whole response.',
   differs:
     'The score of a fixed text differs from its earlier score, or from its score on other servers of the pool.',

@@ -1,9 +1,9 @@
 'use client'
 
 import { useMutation, useQueryClient } from '@tanstack/react-query'
-import type { RetentionJobDto } from '../../server/contract/retention.ts'
+import { MAX_LISTED_REMOVALS, type RetentionJobDto } from '../../server/contract/retention.ts'
 import { useTRPC } from '../api/trpc.ts'
-import { formatBytes, formatPercent } from '../format/numbers.ts'
+import { formatBytes, formatPercent, newestText } from '../format/numbers.ts'
 import { useMay } from '../session/use-may.ts'
 import { Ago } from '../ui/ago.tsx'
 import { Button } from '../ui/button.tsx'
@@ -27,7 +27,9 @@ export function Removals({ jobs }: { jobs: readonly RetentionJobDto[] }) {
   return (
     <Section
       title="Removals"
-      note={jobs.length > 0 ? 'newest 20' : undefined}
+      note={
+        jobs.length > 0 ? newestText(jobs.length, jobs.length >= MAX_LISTED_REMOVALS) : undefined
+      }
       className="-mt-px border-t"
     >
       {cancel.error && <FailureView compact error={cancel.error} />}

@@ -158,15 +158,14 @@ function DeleteRun({ run, onClose }: { run: string; onClose(): void }) {
         else setMissing(true)
       }}
     >
-      {preview.data === undefined ? (
-        <Skeleton width={260} />
-      ) : (
-        <p>
-          All data of the run is deleted: {removedInWords(preview.data) || 'no batches'}. This
-          cannot be undone.{' '}
-          {spaceInWords(preview.data) && `Disk space: ${spaceInWords(preview.data)}.`}
-        </p>
-      )}
+      <QueryView query={preview} compact skeleton={<Skeleton width={260} />}>
+        {(data) => (
+          <p>
+            All data of the run is deleted: {removedInWords(data) || 'no batches'}. This cannot be
+            undone. {spaceInWords(data) && `Disk space: ${spaceInWords(data)}.`}
+          </p>
+        )}
+      </QueryView>
       <div className="mt-3">
         <TextField
           label="Confirm run name"

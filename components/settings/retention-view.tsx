@@ -12,7 +12,7 @@ import { Button } from '../ui/button.tsx'
 import { Confirm } from '../ui/dialog.tsx'
 import { FailureView } from '../ui/failure-view.tsx'
 import { Checkbox, FieldAbout, TextField } from '../ui/field.tsx'
-import { QueryView } from '../ui/query-view.tsx'
+import { QueryView, type ViewedQuery } from '../ui/query-view.tsx'
 import { Section } from '../ui/section.tsx'
 import { Skeleton, TableSkeleton } from '../ui/skeleton.tsx'
 import {
@@ -151,7 +151,7 @@ function Policy({ retention }: { retention: RetentionDto }) {
                   ? 'Save the policy first.'
                   : running
                     ? 'A removal is already running.'
-                    : takes === ''
+                    : preview.data && takes === ''
                       ? 'No data is old enough.'
                       : undefined
               }
@@ -184,16 +184,21 @@ function Preview({
   refused,
   changed,
 }: {
-  preview: { data: RetentionPreviewDto | undefined; error: unknown }
+  preview: ViewedQuery<RetentionPreviewDto>
   refused: string | null
   changed: boolean
 }) {
   if (refused !== null) return <p className="text-ink-3">{refused}</p>
-  if (preview.error) return <p className="text-bad">{describeFailure(preview.error).message}</p>
-  const { data } = preview
-  if (data === undefined) return <Skeleton width={280} />
-  const takes = removedInWords(data)
-  const { kept, underWay } = data.skipped
+  return (
+    <QueryView query={preview} compact skeleton={<Skeleton width={280} />}>
+      {(data) => <Previewed preview={data} changed={changed} />}
+    </QueryView>
+  )
+}
+
+function Previewed({ preview, changed }: { preview: RetentionPreviewDto; changed: boolean }) {
+  const takes = removedInWords(preview)
+  const { kept, underWay } = preview.skipped
   const skipped = [
     kept > 0 ? `${plural(kept, 'batch', 'batches')} of kept runs` : '',
     underWay > 0 ? `${plural(underWay, 'batch', 'batches')} in progress` : '',
@@ -210,7 +215,7 @@ function Preview({
           </>
         )}
       </p>
-      {takes !== '' && <p className="num text-xs text-ink-3">{spaceInWords(data)}</p>}
+      {takes !== '' && <p className="num text-xs text-ink-3">{spaceInWords(preview)}</p>}
       {skipped.length > 0 && (
         <p className="num text-xs text-ink-3">Kept although old: {skipped.join(', ')}.</p>
       )}

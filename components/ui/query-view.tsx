@@ -4,6 +4,14 @@ import { type ReactNode, useRef } from 'react'
 import { FailureView } from './failure-view.tsx'
 import { Section } from './section.tsx'
 
+export interface ViewedQuery<T> {
+  data: T | undefined
+  error: unknown
+  failureCount: number
+  failureReason: unknown
+  refetch(): unknown
+}
+
 /**
  * Stale data is shown instead of an error, because the header already marks it as stale. An error appears after the
  * second failed attempt and stays visible during retries.
@@ -15,13 +23,7 @@ export function QueryView<T>({
   compact,
   title,
 }: {
-  query: {
-    data: T | undefined
-    error: unknown
-    failureCount: number
-    failureReason: unknown
-    refetch(): unknown
-  }
+  query: ViewedQuery<T>
   skeleton: ReactNode
   children: (data: T) => ReactNode
   compact?: boolean

@@ -1,4 +1,5 @@
 import type { WorkerDto } from '../../server/contract/pages.ts'
+import { MAX_LISTED_WORKERS } from '../../server/contract/worker-stats.ts'
 import { Sparkline } from '../charts/sparkline.tsx'
 import { formatCount, formatDuration, formatRate } from '../format/numbers.ts'
 import { PageLink } from '../shell/page-link.tsx'
@@ -18,10 +19,16 @@ export function WorkersGlance({
 }) {
   const here = workers.filter((worker) => worker.state !== 'dead')
   const dead = workers.length - here.length
+  // Live workers are listed first, so only the last kind is cut.
+  const newest = workers.length >= MAX_LISTED_WORKERS ? 'newest ' : ''
   return (
     <Section
       title={<PageLink href="/workers">Workers</PageLink>}
-      note={`${formatCount(here.length)} alive${dead > 0 ? `, ${formatCount(dead)} dead` : ''}`}
+      note={
+        dead > 0
+          ? `${formatCount(here.length)} alive, ${newest}${formatCount(dead)} dead`
+          : `${newest}${formatCount(here.length)} alive`
+      }
       className={className ?? ''}
     >
       {here.length === 0 ? (

@@ -4,9 +4,17 @@ import { useQuery } from '@tanstack/react-query'
 import { Cpu } from 'lucide-react'
 import { type ReactNode, useEffect, useRef } from 'react'
 import type { WorkerDto } from '../../server/contract/pages.ts'
+import { MAX_LISTED_WORKERS } from '../../server/contract/worker-stats.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { Sparkline } from '../charts/sparkline.tsx'
-import { formatBytes, formatCount, formatDuration, formatRate, plural } from '../format/numbers.ts'
+import {
+  formatBytes,
+  formatCount,
+  formatDuration,
+  formatRate,
+  newestText,
+  plural,
+} from '../format/numbers.ts'
 import { ageText } from '../format/time.ts'
 import { useNow } from '../live/live-provider.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
@@ -98,6 +106,8 @@ function WorkersBody({
   const sum = (pick: (worker: WorkerDto) => number) =>
     here.reduce((total, worker) => total + pick(worker), 0)
   const worstLoop = Math.max(0, ...here.map((worker) => worker.eventLoopP99Ms))
+  const isHereCut = here.length >= MAX_LISTED_WORKERS
+  const covered = isHereCut ? `newest ${formatCount(here.length)} workers` : 'all workers'
   const memory = formatBytes(sum((worker) => worker.rssBytes))
   const loop = formatDuration(worstLoop)
   return (
@@ -105,7 +115,7 @@ function WorkersBody({
       <FigureStrip label="All workers">
         <Figure
           label="Workers alive"
-          value={formatCount(here.length)}
+          value={`${formatCount(here.length)}${isHereCut ? '+' : ''}`}
           unit={here.length === 1 ? 'worker' : 'workers'}
           detail={hosts(here)}
         />
@@ -113,7 +123,7 @@ function WorkersBody({
           label="Throughput"
           value={formatRate(sum((worker) => worker.samplesPerSecond))}
           unit="samples/s"
-          detail="all workers"
+          detail={covered}
         />
         <Figure
           label="In flight"
@@ -123,7 +133,7 @@ function WorkersBody({
         />
         <Figure
           label="In use"
-          hint="Samples claimed by workers, and the capacity of all workers."
+          hint="Samples claimed by the workers, and their capacity."
           value={formatCount(sum((worker) => worker.inUse))}
           unit={`of ${formatCount(sum((worker) => worker.capacity))}`}
           detail="samples claimed"
@@ -139,7 +149,7 @@ function WorkersBody({
           label="Memory"
           value={memory.value}
           unit={memory.unit}
-          detail="resident, all workers"
+          detail={`resident, ${covered}`}
         />
       </FigureStrip>
       {history}
@@ -152,7 +162,7 @@ function WorkersBody({
           onChange={onNamed}
         />
       )}
-      <Section title="Live workers" note={formatCount(here.length)}>
+      <Section title="Live workers" note={newestText(here.length, isHereCut)}>
         {here.length === 0 ? (
           <p className="px-5 pb-5 text-ink-2">
             No worker is alive, so accepted batches are queued. The service restarts its own workers
@@ -165,7 +175,11 @@ function WorkersBody({
         )}
       </Section>
       {goneShown.length > 0 && (
-        <Section title="Exited workers" note={formatCount(gone.length)} className="border-t">
+        <Section
+          title="Exited workers"
+          note={newestText(gone.length, workers.length >= MAX_LISTED_WORKERS)}
+          className="border-t"
+        >
           <GoneTable workers={goneShown} marked={marked} />
         </Section>
       )}

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
   DEFAULT_POLICY,
+  MAX_LISTED_REMOVALS,
   type RemovedDto,
   type RetentionDto,
   type RetentionJobDto,
@@ -52,7 +53,6 @@ const RETRY_MS = 1_000
 const MAX_EVENTS = 100_000
 const MAX_DAYS = 400
 const MAX_KEPT = 1_000
-const JOBS_SHOWN = 20
 const POLICY = 'retention'
 
 /**
@@ -94,7 +94,7 @@ export class Retention {
     const [setting, kept, jobs] = await Promise.all([
       readSetting<RetentionPolicy>(this.#db, POLICY),
       keptRuns(this.#db, MAX_KEPT),
-      newestJobs(this.#db, JOBS_SHOWN),
+      newestJobs(this.#db, MAX_LISTED_REMOVALS),
     ])
     return {
       policy: setting === undefined ? DEFAULT_POLICY : RetentionPolicy.parse(setting.value),

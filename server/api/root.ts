@@ -420,7 +420,7 @@ export const appRouter = router({
    * @see docs/deployment.md
    */
   workers: router({
-    /** Lists the worker processes. */
+    /** Lists the live workers, then those that ended within 10 minutes: newest first, at most 200. */
     list: procedure.input(nothing).query(({ ctx }) => ctx.fleet.workers()),
   }),
   /** Servers and workers over time. */

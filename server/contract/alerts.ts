@@ -66,6 +66,11 @@ export const DeliveriesInput = z.strictObject({
 })
 export type DeliveriesInput = z.infer<typeof DeliveriesInput>
 
+/** Maximum number of listed webhooks, in order of name. */
+export const MAX_LISTED_WEBHOOKS = 200
+/** Maximum number of a webhook's deliveries, newest first, that are counted. */
+export const MAX_COUNTED_DELIVERIES = 1_000
+
 /** A webhook, without its secret and without the part of its URL that may be secret. */
 export interface WebhookDto {
   id: string
@@ -81,11 +86,11 @@ export interface WebhookDto {
   enabled: boolean
   createdAt: string
   createdBy: string
-  /** Deliveries of the last 24 hours that succeeded. */
+  /** Deliveries of the last 24 hours that succeeded. The three counts cover at most the newest 1,000. */
   delivered: number
   /** Deliveries of the last 24 hours that were given up. */
   gaveUp: number
-  /** Deliveries that wait for an attempt. */
+  /** Deliveries of the last 24 hours that wait for an attempt. */
   waiting: number
   last: DeliveryDto | null
 }

@@ -270,6 +270,9 @@ export interface ComparedPage<T> {
   total: number
 }
 
+/** Maximum number of suggested batches or pairs, newest first. */
+export const MAX_SUGGESTED = 20
+
 /** The output of `compare.candidates`. */
 export interface CompareCandidatesDto {
   batch: ComparedBatchDto | null
@@ -277,7 +280,7 @@ export interface CompareCandidatesDto {
   sameRollouts: ComparedBatchDto[]
   /** Other batches of the run and step, the newest 20. */
   sameStep: ComparedBatchDto[]
-  /** Without `batchId`: the newest rescored batches with their sources. */
+  /** Without `batchId`: the newest 20 rescored batches with their sources. */
   recent: { first: ComparedBatchDto; second: ComparedBatchDto }[]
 }
 

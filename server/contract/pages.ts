@@ -102,6 +102,9 @@ export interface Distribution {
   bins: DistributionBin[]
 }
 
+/** Maximum number of a batch's data sources, and of its servers, that are listed. */
+export const MAX_BREAKDOWN_ROWS = 50
+
 /** A batch with everything that its page shows except the groups. */
 export interface BatchViewDto extends BatchProgressDto {
   /** Time at which retention removed the batch's texts, or null if they are stored. */
@@ -117,6 +120,7 @@ export interface BatchViewDto extends BatchProgressDto {
   deadlineAt: string | null
   /** True if the batch accepts more samples. */
   open: boolean
+  /** The 50 data sources with the most samples. */
   dataSources: {
     dataSource: string
     samples: number
@@ -132,7 +136,7 @@ export interface BatchViewDto extends BatchProgressDto {
   queueMsP95: number | null
   scoreMsP50: number | null
   scoreMsP95: number | null
-  /** Samples and latencies by reward-model server; empty for rules. */
+  /** Samples and latencies of the 50 reward-model servers with the most samples; empty for rules. */
   servers: { serverName: string; samples: number; p50Ms: number | null; p99Ms: number | null }[]
   /** Completed groups over time since submission, at most 200 points. */
   completion: { ms: number; groups: number }[]

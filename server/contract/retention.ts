@@ -97,6 +97,9 @@ export interface RetentionJobDto {
   problem: string | null
 }
 
+/** Maximum number of listed removals, newest first. */
+export const MAX_LISTED_REMOVALS = 20
+
 /** The output of `retention.get`. */
 export interface RetentionDto {
   policy: RetentionPolicy

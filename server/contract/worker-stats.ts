@@ -17,6 +17,9 @@ export interface WorkerServerStats {
   waiting?: number
 }
 
+/** Maximum number of listed workers. Live workers are listed first, and the newest first among them and the others. */
+export const MAX_LISTED_WORKERS = 200
+
 /** The report of a worker process, as stored in its table row. */
 export interface WorkerStats {
   samplesPerSecond: number

@@ -1,3 +1,4 @@
+import { request } from 'undici'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { expectRefusal } from '../../testkit/service/refusals.ts'
 import { rollouts, shuffled } from '../../testkit/service/rollouts.ts'
@@ -310,6 +311,28 @@ describe('annotations', () => {
     })
     const labels = await service.api.annotations.labels.query({ batch: batches[0]! })
     expect(labels.map(({ label }) => label)).toContain('check')
+  })
+
+  it('make open pages refetch when they are added, changed and deleted', async () => {
+    const gone = new AbortController()
+    const { body } = await request(`${service.url}/api/trpc/live.events`, { signal: gone.signal })
+    let streamed = ''
+    body.setEncoding('utf8').on('data', (piece: string) => {
+      streamed += piece
+    })
+    body.on('error', () => {})
+    const changed = async (change: string) => {
+      await waitFor(`${change} on the stream`, () => streamed.includes(`batch:${batches[2]}"`))
+      streamed = ''
+    }
+    const { annotations } = service.api
+    const { ids } = await annotations.add.mutate({ samples: [`${batches[2]}-5`], label: 'live' })
+    await changed('addition')
+    await annotations.update.mutate({ id: ids[0]!, label: 'changed' })
+    await changed('change')
+    await annotations.remove.mutate({ id: ids[0]! })
+    await changed('removal')
+    gone.abort()
   })
 
   it('are listed newest last, and the oldest beyond 200 are left out', async () => {

@@ -13,6 +13,7 @@ import {
   type DisagreementMeasure,
   type JointCellIndex,
   MAX_COMPARED_SAMPLES,
+  MAX_SUGGESTED,
 } from '../contract/compare.ts'
 import { rewardVersionOf } from '../contract/resolved-reward.ts'
 import { RewardOpsError } from '../errors.ts'
@@ -40,7 +41,6 @@ const MAX_LIVE = 4
 /** Largest number of queued comparisons; each takes up to 3 s. */
 const MAX_WAITING = 8
 const MAX_RELATIVES = 50
-const MAX_PER_STEP = 20
 
 interface Made extends Comparison {
   first: SampleColumns
@@ -163,7 +163,7 @@ export class CompareView {
   async candidates({ batchId, run }: CompareCandidatesInput): Promise<CompareCandidatesDto> {
     const none = { batch: null, sameRollouts: [], sameStep: [], recent: [] }
     if (batchId === undefined) {
-      const rescores = await newestRescores(this.#db, run ?? null, MAX_PER_STEP)
+      const rescores = await newestRescores(this.#db, run ?? null, MAX_SUGGESTED)
       const rows = await this.#batches(rescores.flatMap(({ id, origin }) => [id, origin]))
       const recent = rescores.flatMap(({ id, origin }) => {
         const first = rows.get(origin)
@@ -175,7 +175,7 @@ export class CompareView {
     const row = await this.#row(batchId)
     const [same, step] = await Promise.all([
       batchesOfSameRollouts(this.#db, row.id, MAX_RELATIVES),
-      batchesOfSameStep(this.#db, row.id, MAX_PER_STEP),
+      batchesOfSameStep(this.#db, row.id, MAX_SUGGESTED),
     ])
     const others = step.filter((id) => !same.includes(id))
     const rows = await this.#batches([...same, ...others])

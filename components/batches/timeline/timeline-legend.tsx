@@ -2,6 +2,7 @@ import { CircleX } from 'lucide-react'
 import type { ReactNode } from 'react'
 import { INK_TOKENS } from './painter.ts'
 import {
+  MIN_STRAGGLER_DELAY_MS,
   MIN_STRAGGLER_SHARE,
   STRAGGLER_DEVIATIONS,
   stragglerCauses,
@@ -41,7 +42,7 @@ export function TimelineLegend({ data, running }: { data: TimelineData; running:
         <Entry
           key={cause}
           text={`straggler, delay: ${CAUSE_WORDS[cause].word}`}
-          title={`${CAUSE_WORDS[cause].about} A straggler is the last sample of a group whose tail is unusually long. The tail, from the end of the group’s median sample to the end of its last, exceeds the batch’s median tail by more than ${STRAGGLER_DEVIATIONS} median absolute deviations and is at least ${100 * MIN_STRAGGLER_SHARE} % of the batch’s time.`}
+          title={`${CAUSE_WORDS[cause].about} A straggler is the last sample of a group whose tail is unusually long. The tail, from the end of the group’s median sample to the end of its last, exceeds the batch’s median tail by more than ${STRAGGLER_DEVIATIONS} median absolute deviations and is at least ${100 * MIN_STRAGGLER_SHARE} % of the batch’s time so far and ${MIN_STRAGGLER_DELAY_MS} ms. The last sample ends at least ${MIN_STRAGGLER_DELAY_MS} ms after the second-to-last.`}
           mark={
             <span className="inline-flex items-center">
               <Bar ink={`var(${INK_TOKENS[cause]})`} />

@@ -1,6 +1,9 @@
+import { createElement } from 'react'
+import { renderToStaticMarkup } from 'react-dom/server'
 import { describe, expect, test } from 'vitest'
 import { answer, model, prepare, rowsOf, type Times } from './testing/answers.ts'
 import { defaultChunk, prepareRow, type TimelineSort, waitsOf } from './timeline.prepare.ts'
+import { TimelineLegend } from './timeline-legend.tsx'
 import { hasHoles, mergeTimeline, type SampleMark } from './timeline-model.ts'
 
 const mark = (dispatchedMs: number | null, endedMs: number): SampleMark => ({
@@ -222,6 +225,13 @@ describe('stragglers', () => {
         .stragglers.size
     expect([of(1_059, 1_060), of(1_061, 1_062)]).toEqual([0, 0])
     expect([of(1_070, 1_071), of(2_100, 10_000), of(2_100, 30_000)]).toEqual([1, 1, 0])
+  })
+  test('are explained in the legend with all conditions', () => {
+    const data = prepare(model([...Array.from({ length: 30 }, () => even), withLast(2_100)]))
+    const legend = renderToStaticMarkup(createElement(TimelineLegend, { data, running: false }))
+    expect(legend).toMatch(
+      /more than 4 median absolute deviations.*at least 5 % .* and 50 ms\..*at least 50 ms after/,
+    )
   })
 })
 

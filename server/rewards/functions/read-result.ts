@@ -17,8 +17,6 @@ export type ReadResult =
 /** The key of a result that holds its verdict and its turn and span rewards instead of extra info. */
 export const FINDING_KEY = 'rewardops'
 
-const MAX_VERDICT_CHARS = 64
-
 /** Maximum characters of a sample's extra info as JSON, because it is delivered with the score. */
 const MAX_EXTRA_CHARS = 1 << 20
 
@@ -151,7 +149,7 @@ export function readFinding(
     ok: false,
     problem: `its "${FINDING_KEY}" is ${describe(value)}, ${what}`,
   })
-  const form = `not {verdict: text of 1 to ${MAX_VERDICT_CHARS} characters, extracted: text or null, rewards: {turns, spans}}`
+  const form = 'not {verdict: non-empty text, extracted: text or null, rewards: {turns, spans}}'
   if (typeof given !== 'object') return wrong(form)
   const { verdict, extracted = null, rewards, ...others } = given as Record<string, unknown>
   if (Object.keys(others).length > 0) return wrong(form)
@@ -166,9 +164,7 @@ export function readFinding(
     finding.rewards = read
     if (verdict === undefined && extracted === null) return { ok: true, finding }
   }
-  if (typeof verdict !== 'string' || verdict === '' || verdict.length > MAX_VERDICT_CHARS) {
-    return wrong(form)
-  }
+  if (typeof verdict !== 'string' || verdict === '') return wrong(form)
   if (extracted !== null && typeof extracted !== 'string') return wrong(form)
   finding.verdict = { verdict, extracted }
   return { ok: true, finding }

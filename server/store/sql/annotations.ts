@@ -17,6 +17,7 @@ export interface AnnotationRow {
 }
 
 const COLUMNS = 'id, batch_id, idx, label, note, author, created_at, updated_at'
+const NOTIFY_BATCH = `pg_notify('${CHANNEL}', '${payloadOf('batchChanged')}' || batch_id)`
 
 export async function annotationsOf(
   db: Database,
@@ -100,15 +101,22 @@ export async function updateAnnotation(
 ): Promise<AnnotationRow | undefined> {
   const [row] = await db.rows<AnnotationRow>(
     'update-annotation',
-    `update sample_annotation set label = coalesce($2, label), note = case when $4 then $3 else note end, updated_at = now()
-     where id = $1 returning ${COLUMNS}`,
+    `with changed as (
+       update sample_annotation set label = coalesce($2, label), note = case when $4 then $3 else note end, updated_at = now()
+       where id = $1 returning ${COLUMNS})
+     select ${COLUMNS}, ${NOTIFY_BATCH} from changed`,
     [id, change.label ?? null, change.note ?? null, change.note !== undefined],
   )
   return row
 }
 
 export async function removeAnnotation(db: Database, id: string): Promise<void> {
-  await db.rows('remove-annotation', 'delete from sample_annotation where id = $1', [id])
+  await db.rows(
+    'remove-annotation',
+    `with removed as (delete from sample_annotation where id = $1 returning batch_id)
+     select ${NOTIFY_BATCH} from removed`,
+    [id],
+  )
 }
 
 export async function annotationLabels(

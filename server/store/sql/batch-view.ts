@@ -1,4 +1,4 @@
-import type { AttemptDto } from '../../contract/pages.ts'
+import { type AttemptDto, MAX_BREAKDOWN_ROWS } from '../../contract/pages.ts'
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import { DETAIL_FIELDS, type DetailFields } from '../../contract/sample-fields.ts'
 import type { Database } from '../database.ts'
@@ -39,14 +39,14 @@ export async function batchBreakdown(db: Database, id: number): Promise<BatchBre
                  (count(*) filter (where status = 2))::int as scored,
                  (count(*) filter (where status = 3))::int as failed,
                  ${meanOf('score', 'status = 2')} as mean
-          from s group by 1 order by 2 desc, 1 limit 50) d) as data_sources,
+          from s group by 1 order by 2 desc, 1 limit ${MAX_BREAKDOWN_ROWS}) d) as data_sources,
        (select json_agg(f) from (
           select reason, count(*)::int as count from s where status = 3 group by 1 order by 2 desc) f) as failures,
        (select json_agg(v) from (
           select server.name as "serverName", count(*)::int as samples,
                  percentile_cont(0.5) within group (order by score_ms) as "p50Ms",
                  percentile_cont(0.99) within group (order by score_ms) as "p99Ms"
-          from s join server on server.id = s.server_id group by 1 order by 2 desc limit 50) v) as servers,
+          from s join server on server.id = s.server_id group by 1 order by 2 desc limit ${MAX_BREAKDOWN_ROWS}) v) as servers,
        q.p[1] as queue_p50, q.p[2] as queue_p95, q.r[1] as score_p50, q.r[2] as score_p95
      from (select percentile_cont(array[0.5, 0.95]) within group (order by queue_ms) as p,
                   percentile_cont(array[0.5, 0.95]) within group (order by score_ms) as r

@@ -1,3 +1,4 @@
+import { MAX_LISTED_WORKERS } from '../../contract/worker-stats.ts'
 import type { Database } from '../database.ts'
 
 /** A worker's row; `host` is its host name, and `stats` its last report. */
@@ -21,7 +22,7 @@ export async function workerRows(db: Database): Promise<WorkerRow[]> {
             (extract(epoch from now() - last_seen_at) * 1000)::float8 as seen_ms_ago
      from process where role = 'worker'
        and (state <> 'dead' or coalesce(ended_at, last_seen_at) > now() - interval '10 minutes')
-     order by state = 'dead', id desc limit 200`,
+     order by state = 'dead', id desc limit ${MAX_LISTED_WORKERS}`,
   )
 }
 

@@ -1,4 +1,8 @@
-import type { DeliveryDto } from '../../contract/alerts.ts'
+import {
+  type DeliveryDto,
+  MAX_COUNTED_DELIVERIES,
+  MAX_LISTED_WEBHOOKS,
+} from '../../contract/alerts.ts'
 import type { Database } from '../database.ts'
 import type { RowOf } from '../row-of.ts'
 
@@ -23,8 +27,6 @@ export interface WebhookRow {
 
 const COLUMNS = `w.id, w.name, w.url, w.secret is not null as signed, w.severities, w.monitors, w.runs, w.fleet, w.enabled,
   w.created_at, w.created_by`
-/** Maximum number of a webhook's deliveries, newest first, that are counted. */
-const MAX_COUNTED = 1_000
 
 /** Webhooks in order of name, with the outcomes of their deliveries of the last day. */
 export async function webhookRows(db: Database): Promise<WebhookRow[]> {
@@ -34,9 +36,9 @@ export async function webhookRows(db: Database): Promise<WebhookRow[]> {
        select (count(*) filter (where state = 'delivered'))::int as delivered,
               (count(*) filter (where state = 'gave_up'))::int as gave_up,
               (count(*) filter (where state = 'waiting'))::int as waiting
-       from (select state, created_at from alert_delivery where webhook_id = w.id order by id desc limit ${MAX_COUNTED}) t
+       from (select state, created_at from alert_delivery where webhook_id = w.id order by id desc limit ${MAX_COUNTED_DELIVERIES}) t
        where created_at > now() - interval '1 day') d
-     order by w.name limit 200`,
+     order by w.name limit ${MAX_LISTED_WEBHOOKS}`,
   )
   return rows.map((row) => ({ ...row, url: db.secrets.tryOpen('webhook.url', row.url).secret }))
 }
