@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import signal
 import socket
 import threading
 import unittest
@@ -24,11 +25,17 @@ SCORED = {
     **{"score": 1, "reason": None, "substituted": False, "rewardExtraInfo": {}},
     **{"position": None, "id": "b1-0", "batchId": "b1"},
 }
+SAMPLE = {"uid": "u", "data_source": "d", "prompt": "p", "response": "r"}
+#: The answers to a submit, and to a call without a result.
+STORED, DONE = (
+    (200, {}, {"result": {"data": data}})
+    for data in ({"batchId": "b1", "accepted": 1, "groups": 1, "duplicate": False}, {})
+)
 
 
 class Web:
-    """A web server that gives its answers in order and repeats the last one. `look`: the answer to
-    every `session.get`, instead of the next one, or a function that returns it.
+    """A web server that gives its answers, or the results of functions, in order and repeats the last one.
+    `look`: the answer to every `session.get`, instead of the next one, or a function that returns it.
     """
 
     def __init__(self, *answers, look=None):
@@ -41,10 +48,12 @@ class Web:
             def do_POST(self):
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
                 if look is not None and self.path.endswith("session.get"):
-                    answer = look() if callable(look) else look
+                    answer = look
                 else:
                     web.requests.append((self.path, dict(self.headers), body))
                     answer = answers[min(len(web.requests), len(answers)) - 1]
+                if callable(answer):
+                    answer = answer()
                 if answer in (SILENCE, BREAK):
                     if answer == SILENCE:
                         web.ended.wait(30)
@@ -104,6 +113,10 @@ def refusal(status, reason, **more):
     return status, {}, {"error": {"message": "It is so.", "data": data}}
 
 
+def called_of(web):
+    return [path.split("batches.")[1] for path, _, _ in web.requests]
+
+
 class Errors(unittest.TestCase):
     def error_of(self, url, work=None, **settings):
         """
@@ -153,7 +166,6 @@ class Errors(unittest.TestCase):
         self.assertIn("silent", text)
 
     def test_a_submit_without_an_answer_is_reported_while_it_waits(self):
-        sample = {"uid": "u", "data_source": "d", "prompt": "p", "response": "r"}
         for http in TRANSPORTS:
             with (
                 self.subTest(http=http),
@@ -164,7 +176,7 @@ class Errors(unittest.TestCase):
                 self.assertLogs("rewardops", logging.WARNING) as logged,
             ):
                 with self.assertRaises(RewardOpsError) as caught:
-                    client.submit([sample])
+                    client.submit([SAMPLE])
                 keys = {json.loads(body)["idempotencyKey"] for _, _, body in web.requests}
             self.assertEqual(caught.exception.reason, "unreachable")
             self.assertIn(
@@ -353,13 +365,7 @@ class Errors(unittest.TestCase):
                     client.call("demo.load")
 
     def test_a_batch_is_cancelled_if_a_later_part_of_it_is_refused(self):
-        sample = {"uid": "u", "data_source": "d", "prompt": "p", "response": "r"}
-        stored = {"batchId": "b1", "accepted": 1, "groups": 1, "duplicate": False}
-        answers = (
-            (200, {}, {"result": {"data": stored}}),
-            refusal(422, "run_limit"),
-            (200, {}, {"result": {"data": {}}}),
-        )
+        answers = (STORED, refusal(422, "run_limit"), DONE)
         # With a key, the caller can submit the same batch again, which continues after its first part.
         for key, called in ((None, ["submit", "append", "cancel"]), ("k", ["submit", "append"])):
             with (
@@ -369,9 +375,59 @@ class Errors(unittest.TestCase):
                 RewardOps(web.url) as client,
             ):
                 with self.assertRaises(RewardOpsError) as caught:
-                    client.submit([sample, sample], idempotency_key=key)
+                    client.submit([SAMPLE, SAMPLE], idempotency_key=key)
                 self.assertEqual(caught.exception.reason, "run_limit")
-                self.assertEqual([path.split("batches.")[1] for path, _, _ in web.requests], called)
+                self.assertEqual(called_of(web), called)
+
+    def test_a_batch_is_cancelled_if_its_submit_is_cancelled(self):
+        gate = threading.Event()
+
+        def late():
+            gate.wait(30)
+            return STORED
+
+        async def cancelled(web, **submit):
+            async with AsyncRewardOps(web.url, http=http) as client:
+                submitting = asyncio.ensure_future(client.submit([SAMPLE, SAMPLE], **submit))
+                while len(web.requests) < waits_at:
+                    await asyncio.sleep(0.01)
+                submitting.cancel()
+                gate.set()
+                with self.assertRaises(asyncio.CancelledError):
+                    await submitting
+
+        for http in TRANSPORTS:
+            # The submit is cancelled while the first part, or the second one, has no answer.
+            for waits_at, answers in ((1, (late, DONE)), (2, (STORED, SILENCE, DONE))):
+                for key in (None, "k"):
+                    gate.clear()
+                    with (
+                        self.subTest(http=http, waits_at=waits_at, key=key),
+                        mock.patch("rewardops.bodies.PART_BYTES", 10),
+                        Web(*answers, look=session()) as web,
+                    ):
+                        asyncio.run(cancelled(web, idempotency_key=key))
+                        called = ["submit", "append"][:waits_at] + ["cancel"] * (key is None)
+                        self.assertEqual(called_of(web), called)
+
+    def test_ctrl_c_cancels_the_batch_of_a_submit(self):
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
+        main = threading.main_thread().ident
+        for http in TRANSPORTS:
+
+            def silent():
+                signal.pthread_kill(main, signal.SIGINT)
+                return SILENCE
+
+            with (
+                self.subTest(http=http),
+                mock.patch("rewardops.bodies.PART_BYTES", 10),
+                Web(STORED, silent, DONE, look=session()) as web,
+            ):
+                with self.assertRaises(KeyboardInterrupt), RewardOps(web.url, http=http) as client:
+                    client.submit([SAMPLE, SAMPLE])
+                self.assertEqual(called_of(web), ["submit", "append", "cancel"])
 
     def test_a_full_queue_is_no_outage(self):
         for reason in ("queue_full", "run_queue_full"):
