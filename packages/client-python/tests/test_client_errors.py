@@ -186,6 +186,53 @@ class Errors(unittest.TestCase):
             self.assertIn("it answers other calls", logged.output[0])
             self.assertEqual((len(web.requests), len(keys)), (2, 1))
 
+    def test_a_call_without_an_answer_is_reported_repeatedly(self):
+        class Reports(logging.Handler):
+            def __init__(self):
+                super().__init__()
+                self.count = threading.Semaphore(0)
+
+            def emit(self, record):
+                self.count.release()
+
+            def third(self):
+                for _ in range(3):
+                    self.count.acquire(timeout=30)
+                return DONE
+
+        for http in TRANSPORTS:
+            reports = Reports()
+            with (
+                self.subTest(http=http),
+                mock.patch("rewardops.calls.QUIET_S", 0.05),
+                Web(reports.third, look=session()) as web,
+                RewardOps(web.url, http=http) as client,
+                self.assertLogs("rewardops", logging.WARNING) as logged,
+            ):
+                # assertLogs removes it in the end.
+                logging.getLogger("rewardops").addHandler(reports)
+                client.summary("b1")
+                self.assertGreaterEqual(len(logged.output), 3)
+
+    def test_an_answered_call_starts_no_task_to_watch_it(self):
+        started = []
+
+        def start(loop, work, **more):
+            started.append(work.__qualname__)
+            return asyncio.Task(work, loop=loop, **more)
+
+        async def call(http, url):
+            asyncio.get_running_loop().set_task_factory(start)
+            async with AsyncRewardOps(url, http=http) as client:
+                await client.check()
+                started.clear()
+                await client.summary("b1")
+                return [name for name in started if name.startswith("Calls.")]
+
+        for http in TRANSPORTS:
+            with self.subTest(http=http), Web(DONE, look=session()) as web:
+                self.assertEqual(asyncio.run(call(http, web.url)), [])
+
     def test_a_score_without_an_answer_is_reported_if_the_service_hangs(self):
         hangs = threading.Event()
 
