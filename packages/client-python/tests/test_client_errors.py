@@ -8,9 +8,11 @@ import socket
 import threading
 import unittest
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from unittest import mock
 
-from rewardops import AsyncRewardOps, RewardOps, RewardOpsError
+from rewardops import AsyncRewardOps, RewardOps, RewardOpsError, trl, verifiers, verl
+from rewardops.samples import camel_case
 
 from tests.service import free_port
 from tests.transports import TRANSPORTS
@@ -475,6 +477,57 @@ class Errors(unittest.TestCase):
                 with self.assertRaises(KeyboardInterrupt), RewardOps(web.url, http=http) as client:
                     client.submit([SAMPLE, SAMPLE])
                 self.assertEqual(called_of(web), ["submit", "append", "cancel"])
+
+    def test_an_argument_that_is_no_whole_number_is_refused(self):
+        class NumpyInteger:
+            """As numpy's integers, which may not be installed, it is no int."""
+
+            def tolist(self):
+                return 3
+
+        def trl_step(step):
+            reward = trl.reward_function(web.url, data_source="d")
+            state = SimpleNamespace(global_step=step)
+            return asyncio.run(reward(["p"], ["c"], trainer_state=state))
+
+        with Web(STORED, look=session()) as web, RewardOps(web.url) as client:
+            sent = {
+                "step": lambda n: client.submit([SAMPLE], step=n),
+                "group_size": lambda n: client.submit([SAMPLE], n),
+                "priority": lambda n: client.submit([SAMPLE], priority=n),
+                "deadline_ms": lambda n: client.submit([SAMPLE], deadline_ms=n),
+            }
+            calls = {
+                **sent,
+                "step of a score": lambda n: client.compute_score("d", "r", step=n),
+                "step of metrics": lambda n: client.step_metrics(n),
+                "step of samples": lambda n: client.samples(step=n),
+                "start_index": lambda n: client.append("b1", [SAMPLE], n),
+                "group_size of an append": lambda n: client.submit([], open=True).append(
+                    [SAMPLE], group_size=n
+                ),
+                "chunk_size": lambda n: client.batch("b1").pipeline().get(n),
+                "step of verl": lambda n: verl.compute_score_sync("d", "r", step=n, url=web.url),
+                "step of verifiers": lambda n: verifiers.rubric_function(
+                    web.url, data_source="d", step=n
+                ),
+                "step of TRL": trl_step,
+            }
+            for name, call in calls.items():
+                for wrong in (3.7, float("nan"), float("inf"), True):
+                    with self.subTest(name, wrong=wrong):
+                        with self.assertRaises(RewardOpsError) as caught:
+                            call(wrong)
+                        self.assertEqual(caught.exception.reason, "invalid_input")
+                        self.assertIn(f"{name.split()[0]} is {wrong}", str(caught.exception))
+            self.assertEqual({*called_of(web)}, {"submit"})
+            for name, call in sent.items():
+                for whole in (3, 3.0, NumpyInteger()):
+                    with self.subTest(name, whole=whole):
+                        call(whole)
+                        body = json.loads(web.requests[-1][2])
+                        found = body[camel_case(name)]
+                        self.assertEqual((found, type(found)), (3, int))
 
     def test_a_full_queue_is_no_outage(self):
         for reason in ("queue_full", "run_queue_full"):

@@ -25,7 +25,7 @@ from rewardops.pipeline import (
 )
 from rewardops.repeatable import NOT_REPEATABLE, keyed, new_key
 from rewardops.rewards import OnFailure, Reward, reward_spec
-from rewardops.samples import Prepared, Prompt, plain, prepare
+from rewardops.samples import Prepared, Prompt, plain, prepare, whole, whole_or_none
 from rewardops.scores import ScoredSample, Scores, number
 from rewardops.stored_samples import StoredSamples
 from rewardops.turns import check_media
@@ -143,11 +143,11 @@ class AsyncRewardOps:
             step = prepared.step if prepared.step is not None else 0
         envelope: dict[str, Any] = {
             "run": run or self.run,
-            "step": step,
+            "step": whole(step, "step"),
             "split": split,
-            "groupSize": group_size,
-            "priority": priority,
-            "deadlineMs": deadline_ms,
+            "groupSize": whole_or_none(group_size, "group_size"),
+            "priority": whole(priority, "priority"),
+            "deadlineMs": whole_or_none(deadline_ms, "deadline_ms"),
             # Makes the submit safe to retry after a lost answer.
             "idempotencyKey": idempotency_key or new_key(),
         }
@@ -235,7 +235,7 @@ class AsyncRewardOps:
     ) -> int:
         """Appends samples that `prepare` made, in parts. Returns the batch's new number of samples."""
         deadline = self.deadline(timeout_s)
-        samples = start_index
+        samples = start_index = whole(start_index, "start_index")
         for start, body in await parts_of(sent.samples):
             answer = await self.calls.call(
                 "batches.append",
@@ -404,7 +404,7 @@ class AsyncRewardOps:
         )
         given: dict[str, Any] = {
             "run": run or self.run,
-            "step": step,
+            "step": whole(step, "step"),
             "split": split,
             "sample": prepared.samples[0],
             "idempotencyKey": idempotency_key or new_key(),
@@ -505,7 +505,8 @@ class AsyncRewardOps:
         The figures of a step by the metric names of `rewardops export-metrics` (docs/python.md), for the trainer's own
         tracker. Waits until the step's batch has ended. Figures that the service does not have are left out.
         """
-        return await metrics_of_step(self, run or self.run, split, step, self.deadline(timeout_s))
+        deadline = self.deadline(timeout_s)
+        return await metrics_of_step(self, run or self.run, split, whole(step, "step"), deadline)
 
     async def register_server(
         self, name: str, url: str, engine: str = "auto", *, timeout_s: Any = UNSET, **settings: Any
@@ -558,7 +559,7 @@ class AsyncRewardOps:
         filter = {
             "run": self.run if run is None and batch_id is None else run,
             "batch": batch_id,
-            "step": step,
+            "step": step if isinstance(step, str) else whole_or_none(step, "step"),
             "split": split,
             **{_camel(name): value for name, value in filters.items()},
         }

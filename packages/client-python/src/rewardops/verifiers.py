@@ -22,7 +22,7 @@ from typing import Any, Callable
 from rewardops.adapters import Connection, failure_policy, run_name, settled
 from rewardops.errors import INVALID_INPUT, RewardOpsError
 from rewardops.rewards import Reward
-from rewardops.samples import plain, prompt_uid
+from rewardops.samples import plain, prompt_uid, whole
 from rewardops.scores import ScoredSample
 from rewardops.turns import completion_sent
 
@@ -44,7 +44,7 @@ class _Adapter:
     ) -> None:
         self.connection = Connection(url, api_key, **client)
         self.run = run_name(run, "verifiers")
-        self.step = step
+        self.step = whole(step, "step")
         self.reward = failure_policy(settled(reward), on_failure)
         if data_source is None and self.reward is None:
             raise RewardOpsError(

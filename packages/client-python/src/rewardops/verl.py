@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any
 from rewardops.adapters import CLIENT_SETTINGS, connection, failure_policy, run_name, settled
 from rewardops.dataproto import samples_of
 from rewardops.errors import INVALID_INPUT, RewardOpsError
+from rewardops.samples import whole
 from rewardops.scores import ScoredSample
 
 if TYPE_CHECKING:
@@ -105,7 +106,9 @@ class _Settings:
         client = {key: left.pop(key, None) for key in CLIENT_SETTINGS}
         self.connection = connection(left.pop("url", None), left.pop("api_key", None), **client)
         self.run = run_name(left.pop("run", None), "verl")
-        self.step = int(left.pop("step", None) or 0)
+        step = left.pop("step", None) or 0
+        # A configuration may take the step from an environment variable.
+        self.step = whole(int(step) if str(step).isdecimal() else step, "step")
         self.split = left.pop("split", None) or "train"
         on_failure = left.pop("on_failure", None)
         self.reward = failure_policy(
@@ -200,7 +203,8 @@ def manager_class() -> Any:
             about = getattr(data, "meta_info", None) or {}
             # A streamed row may have its step in the extra info instead.
             steps = (about.get("global_steps"), sample["extraInfo"].get("max_global_steps"))
-            step = next((s for s in steps if isinstance(s, int) and s >= 0), None)
+            known = (whole(s, "the step of the row") for s in steps if s is not None)
+            step = next((s for s in known if s >= 0), None)
             result = await settings.connection.run(
                 settings.scored(
                     sample["dataSource"],
