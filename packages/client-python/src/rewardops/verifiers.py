@@ -87,8 +87,9 @@ def rubric_function(
     **client: Any,
 ) -> Callable[..., Any]:
     """
-    Creates a rubric function for verifiers 0.1. `data_source`: selects the rule if no `reward` is given. `on_failure`:
-    "raise", or the reward of a failed sample. `client`: as in AsyncRewardOps. Raises RewardOpsError.
+    Creates a rubric function for verifiers 0.1. `data_source`: selects the rule if no `reward` is given. `step`: the step
+    of all samples, because verifiers does not pass the trainer's step. `on_failure`: "raise", or the reward of a failed
+    sample. `client`: as in AsyncRewardOps. Raises RewardOpsError.
     """
     adapter = _Adapter(url, api_key, run, step, reward, on_failure, data_source, client)
 
