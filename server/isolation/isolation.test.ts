@@ -13,12 +13,12 @@ import {
 import { getPriority, hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { HAS_PID_NAMESPACES, runAsTwinContainer } from '../../testkit/processes/pid-namespace.ts'
 import { processesAbout } from '../../testkit/service/process-tree.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { PID_SPACE } from '../process-host.ts'
-import { sendKill } from '../process-signals.ts'
+import { readProcFile, sendKill } from '../process-signals.ts'
 import { findCgroups, ownGroups, removeLeftGroups } from './cgroups.ts'
 import { FOLDER_PREFIX, planIsolation, startIsolated } from './isolation.ts'
 import { ProcessTree } from './process-tree.ts'
@@ -205,6 +205,72 @@ test.skipIf(process.platform !== 'linux')(
       await started.closed
       await waitFor('their end', () => processesAbout(duration).length === 0, 5_000)
     } finally {
+      for (const { pid } of processesAbout(duration)) sendKill(pid)
+    }
+  },
+)
+
+const python = spawnSync('python3', ['-c', ''])
+
+/** Blocks this process, so that it kills no other one meanwhile. */
+function waitUntilEnded(pid: number): void {
+  const until = performance.now() + 5_000
+  const isEnded = () => /\) [ZX] /.test(readProcFile(`/proc/${pid}/stat`) ?? ') X ')
+  while (!isEnded() && performance.now() < until) {
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1)
+  }
+}
+
+test.skipIf(process.platform !== 'linux' || python.status !== 0)(
+  'no stopped process continues when a process that was killed before it ends',
+  async () => {
+    const plan = await planIsolation({ ...PLAN, paths: [] })
+    const duration = `1000.${process.pid}`
+    // The end of the first process continues each of the others, because its group then has no parent in the session.
+    const script = `
+import os, signal
+def detach(*_):
+    if os.fork() == 0:
+        os.setsid()
+        os.execvp('sleep', ['sleep', '${duration}'])
+reader, writer = os.pipe()
+for _ in range(4):
+    if os.fork() == 0:
+        os.setpgid(0, 0)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.signal(signal.SIGCONT, detach)
+        os.write(writer, b'.')
+        while True:
+            signal.pause()
+ready = 0
+while ready < 4:
+    ready += len(os.read(reader, 1))
+print('ready', flush=True)
+signal.pause()`
+    const kill = process.kill.bind(process)
+    const killSlowly = vi.spyOn(process, 'kill')
+    const started = startIsolated(
+      { ...plan, cgroups: null, user: 'own' },
+      {
+        command: ['python3', '-c', script],
+        ...{ level: 'process', env: { PATH: process.env.PATH ?? '' } },
+        ...{ stdio: ['pipe', 'pipe', 'ignore'], memoryBytes: 2 ** 40 },
+        ...{ binds: [], folderInside: '/tmp', onOver: () => {} },
+      },
+    )
+    try {
+      await once(started.child.stdout as Readable, 'data')
+      killSlowly.mockImplementation((pid, signal) => {
+        kill(pid, signal)
+        if (signal === 'SIGKILL' && pid > 0) waitUntilEnded(pid)
+        return true
+      })
+      started.kill()
+      await started.closed
+      killSlowly.mockRestore()
+      await waitFor('their end', () => processesAbout(duration).length === 0, 5_000)
+    } finally {
+      killSlowly.mockRestore()
       for (const { pid } of processesAbout(duration)) sendKill(pid)
     }
   },

@@ -190,22 +190,43 @@ export class ProcessTree {
    * Returns false if the process table could not be read.
    */
   #killMembers(): boolean {
-    const stopped = new Set<number>()
+    /** Stopped processes, with their parents. */
+    const stopped = new Map<number, number>()
     let wasRead = false
     for (let rounds = 0; rounds < MAX_STOP_ROUNDS; rounds++) {
       const table = processTable()
       if (table === null) break
       wasRead = true
-      const found = [...this.#membersOf(table)].filter(({ pid }) => !stopped.has(pid))
+      const members = [...this.#membersOf(table)]
+      const found = members.filter(({ pid }) => !stopped.has(pid))
+      for (const { pid } of found) sendSignal(pid, 'SIGSTOP')
+      for (const { pid, parent } of members) stopped.set(pid, parent)
       if (found.length === 0) break
-      for (const { pid } of found) {
-        sendSignal(pid, 'SIGSTOP')
-        stopped.add(pid)
-      }
     }
-    for (const pid of stopped) sendKill(pid)
+    for (const pid of descendantsFirst(stopped, this.#child.pid as number)) sendKill(pid)
     return wasRead
   }
+}
+
+/**
+ * Orders processes so that killing one continues none that is killed later. The end of a process can continue stopped
+ * ones: the kernel sends SIGCONT to a stopped process group when none of its processes has a parent in another group of
+ * the session any more. Descendants are therefore killed before their ancestors, and processes that lost their parents
+ * before those below `root`, the first process of the tree. `parents`: pid → parent.
+ */
+function descendantsFirst(parents: ReadonlyMap<number, number>, root: number): number[] {
+  const rankOf = (pid: number): number => {
+    const above = [pid]
+    for (let at = parents.get(pid); at !== undefined && parents.has(at); at = parents.get(at)) {
+      // Ids that were reused could form a cycle.
+      if (above.push(at) > parents.size) break
+    }
+    return above.length + (above.at(-1) === root ? 0 : parents.size)
+  }
+  return [...parents.keys()]
+    .map((pid) => ({ pid, rank: rankOf(pid) }))
+    .sort((a, b) => b.rank - a.rank)
+    .map(({ pid }) => pid)
 }
 
 function lookAtAll(): void {

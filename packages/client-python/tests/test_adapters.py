@@ -54,8 +54,14 @@ class Adapters(unittest.TestCase):
             self.assertEqual(verl.compute_score_sync(**given, **self.to, run="verl-run"), result)
             # verl reads the first sample's keys from each sample.
             self.assertIsNone(result["a_key_of_another_sample"])
+        # verl adds the fields of its agent loop to the extra info. It is -1 or None before the first step.
+        for known in (8, -1, None):
+            given["extra_info"] = {"max_global_steps": known}
+            verl.compute_score_sync(**given, **self.to, run="verl-run")
+            verl.compute_score_sync(**given, **self.to, run="verl-run", step=3)
         batches = self.client.call("batches.list", {"run": "verl-run"})["items"]
-        self.assertEqual(sorted(b["step"] for b in batches), [0, 3])
+        samples = {b["step"]: b["samples"] for b in batches}
+        self.assertEqual(samples, {0: 4, 3: 5, 8: 1})
 
     def test_verl_has_no_silent_zero(self):
         given = {"data_source": "d", "solution_str": "fail", "reward": {"model": "slow"}, **self.to}

@@ -3,13 +3,16 @@
 import asyncio
 import json
 import logging
+import signal
 import socket
 import threading
 import unittest
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from unittest import mock
 
-from rewardops import AsyncRewardOps, RewardOps, RewardOpsError
+from rewardops import AsyncRewardOps, RewardOps, RewardOpsError, trl, verifiers, verl
+from rewardops.samples import camel_case
 
 from tests.service import free_port
 from tests.transports import TRANSPORTS
@@ -24,11 +27,17 @@ SCORED = {
     **{"score": 1, "reason": None, "substituted": False, "rewardExtraInfo": {}},
     **{"position": None, "id": "b1-0", "batchId": "b1"},
 }
+SAMPLE = {"uid": "u", "data_source": "d", "prompt": "p", "response": "r"}
+#: The answers to a submit, and to a call without a result.
+STORED, DONE = (
+    (200, {}, {"result": {"data": data}})
+    for data in ({"batchId": "b1", "accepted": 1, "groups": 1, "duplicate": False}, {})
+)
 
 
 class Web:
-    """A web server that gives its answers in order and repeats the last one. `look`: the answer to
-    every `session.get`, instead of the next one, or a function that returns it.
+    """A web server that gives its answers, or the results of functions, in order and repeats the last one.
+    `look`: the answer to every `session.get`, instead of the next one, or a function that returns it.
     """
 
     def __init__(self, *answers, look=None):
@@ -41,10 +50,12 @@ class Web:
             def do_POST(self):
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
                 if look is not None and self.path.endswith("session.get"):
-                    answer = look() if callable(look) else look
+                    answer = look
                 else:
                     web.requests.append((self.path, dict(self.headers), body))
                     answer = answers[min(len(web.requests), len(answers)) - 1]
+                if callable(answer):
+                    answer = answer()
                 if answer in (SILENCE, BREAK):
                     if answer == SILENCE:
                         web.ended.wait(30)
@@ -104,6 +115,10 @@ def refusal(status, reason, **more):
     return status, {}, {"error": {"message": "It is so.", "data": data}}
 
 
+def called_of(web):
+    return [path.split("batches.")[1] for path, _, _ in web.requests]
+
+
 class Errors(unittest.TestCase):
     def error_of(self, url, work=None, **settings):
         """
@@ -153,7 +168,6 @@ class Errors(unittest.TestCase):
         self.assertIn("silent", text)
 
     def test_a_submit_without_an_answer_is_reported_while_it_waits(self):
-        sample = {"uid": "u", "data_source": "d", "prompt": "p", "response": "r"}
         for http in TRANSPORTS:
             with (
                 self.subTest(http=http),
@@ -164,7 +178,7 @@ class Errors(unittest.TestCase):
                 self.assertLogs("rewardops", logging.WARNING) as logged,
             ):
                 with self.assertRaises(RewardOpsError) as caught:
-                    client.submit([sample])
+                    client.submit([SAMPLE])
                 keys = {json.loads(body)["idempotencyKey"] for _, _, body in web.requests}
             self.assertEqual(caught.exception.reason, "unreachable")
             self.assertIn(
@@ -173,6 +187,53 @@ class Errors(unittest.TestCase):
             self.assertIn("batches.submit", logged.output[0])
             self.assertIn("it answers other calls", logged.output[0])
             self.assertEqual((len(web.requests), len(keys)), (2, 1))
+
+    def test_a_call_without_an_answer_is_reported_repeatedly(self):
+        class Reports(logging.Handler):
+            def __init__(self):
+                super().__init__()
+                self.count = threading.Semaphore(0)
+
+            def emit(self, record):
+                self.count.release()
+
+            def third(self):
+                for _ in range(3):
+                    self.count.acquire(timeout=30)
+                return DONE
+
+        for http in TRANSPORTS:
+            reports = Reports()
+            with (
+                self.subTest(http=http),
+                mock.patch("rewardops.calls.QUIET_S", 0.05),
+                Web(reports.third, look=session()) as web,
+                RewardOps(web.url, http=http) as client,
+                self.assertLogs("rewardops", logging.WARNING) as logged,
+            ):
+                # assertLogs removes it in the end.
+                logging.getLogger("rewardops").addHandler(reports)
+                client.summary("b1")
+                self.assertGreaterEqual(len(logged.output), 3)
+
+    def test_an_answered_call_starts_no_task_to_watch_it(self):
+        started = []
+
+        def start(loop, work, **more):
+            started.append(work.__qualname__)
+            return asyncio.Task(work, loop=loop, **more)
+
+        async def call(http, url):
+            asyncio.get_running_loop().set_task_factory(start)
+            async with AsyncRewardOps(url, http=http) as client:
+                await client.check()
+                started.clear()
+                await client.summary("b1")
+                return [name for name in started if name.startswith("Calls.")]
+
+        for http in TRANSPORTS:
+            with self.subTest(http=http), Web(DONE, look=session()) as web:
+                self.assertEqual(asyncio.run(call(http, web.url)), [])
 
     def test_a_score_without_an_answer_is_reported_if_the_service_hangs(self):
         hangs = threading.Event()
@@ -353,13 +414,7 @@ class Errors(unittest.TestCase):
                     client.call("demo.load")
 
     def test_a_batch_is_cancelled_if_a_later_part_of_it_is_refused(self):
-        sample = {"uid": "u", "data_source": "d", "prompt": "p", "response": "r"}
-        stored = {"batchId": "b1", "accepted": 1, "groups": 1, "duplicate": False}
-        answers = (
-            (200, {}, {"result": {"data": stored}}),
-            refusal(422, "run_limit"),
-            (200, {}, {"result": {"data": {}}}),
-        )
+        answers = (STORED, refusal(422, "run_limit"), DONE)
         # With a key, the caller can submit the same batch again, which continues after its first part.
         for key, called in ((None, ["submit", "append", "cancel"]), ("k", ["submit", "append"])):
             with (
@@ -369,9 +424,110 @@ class Errors(unittest.TestCase):
                 RewardOps(web.url) as client,
             ):
                 with self.assertRaises(RewardOpsError) as caught:
-                    client.submit([sample, sample], idempotency_key=key)
+                    client.submit([SAMPLE, SAMPLE], idempotency_key=key)
                 self.assertEqual(caught.exception.reason, "run_limit")
-                self.assertEqual([path.split("batches.")[1] for path, _, _ in web.requests], called)
+                self.assertEqual(called_of(web), called)
+
+    def test_a_batch_is_cancelled_if_its_submit_is_cancelled(self):
+        gate = threading.Event()
+
+        def late():
+            gate.wait(30)
+            return STORED
+
+        async def cancelled(web, **submit):
+            async with AsyncRewardOps(web.url, http=http) as client:
+                submitting = asyncio.ensure_future(client.submit([SAMPLE, SAMPLE], **submit))
+                while len(web.requests) < waits_at:
+                    await asyncio.sleep(0.01)
+                submitting.cancel()
+                gate.set()
+                with self.assertRaises(asyncio.CancelledError):
+                    await submitting
+
+        for http in TRANSPORTS:
+            # The submit is cancelled while the first part, or the second one, has no answer.
+            for waits_at, answers in ((1, (late, DONE)), (2, (STORED, SILENCE, DONE))):
+                for key in (None, "k"):
+                    gate.clear()
+                    with (
+                        self.subTest(http=http, waits_at=waits_at, key=key),
+                        mock.patch("rewardops.bodies.PART_BYTES", 10),
+                        Web(*answers, look=session()) as web,
+                    ):
+                        asyncio.run(cancelled(web, idempotency_key=key))
+                        called = ["submit", "append"][:waits_at] + ["cancel"] * (key is None)
+                        self.assertEqual(called_of(web), called)
+
+    def test_ctrl_c_cancels_the_batch_of_a_submit(self):
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
+        main = threading.main_thread().ident
+        for http in TRANSPORTS:
+
+            def silent():
+                signal.pthread_kill(main, signal.SIGINT)
+                return SILENCE
+
+            with (
+                self.subTest(http=http),
+                mock.patch("rewardops.bodies.PART_BYTES", 10),
+                Web(STORED, silent, DONE, look=session()) as web,
+            ):
+                with self.assertRaises(KeyboardInterrupt), RewardOps(web.url, http=http) as client:
+                    client.submit([SAMPLE, SAMPLE])
+                self.assertEqual(called_of(web), ["submit", "append", "cancel"])
+
+    def test_an_argument_that_is_no_whole_number_is_refused(self):
+        class NumpyInteger:
+            """As numpy's integers, which may not be installed, it is no int."""
+
+            def tolist(self):
+                return 3
+
+        def trl_step(step):
+            reward = trl.reward_function(web.url, data_source="d")
+            state = SimpleNamespace(global_step=step)
+            return asyncio.run(reward(["p"], ["c"], trainer_state=state))
+
+        with Web(STORED, look=session()) as web, RewardOps(web.url) as client:
+            sent = {
+                "step": lambda n: client.submit([SAMPLE], step=n),
+                "group_size": lambda n: client.submit([SAMPLE], n),
+                "priority": lambda n: client.submit([SAMPLE], priority=n),
+                "deadline_ms": lambda n: client.submit([SAMPLE], deadline_ms=n),
+            }
+            calls = {
+                **sent,
+                "step of a score": lambda n: client.compute_score("d", "r", step=n),
+                "step of metrics": lambda n: client.step_metrics(n),
+                "step of samples": lambda n: client.samples(step=n),
+                "start_index": lambda n: client.append("b1", [SAMPLE], n),
+                "group_size of an append": lambda n: client.submit([], open=True).append(
+                    [SAMPLE], group_size=n
+                ),
+                "chunk_size": lambda n: client.batch("b1").pipeline().get(n),
+                "step of verl": lambda n: verl.compute_score_sync("d", "r", step=n, url=web.url),
+                "step of verifiers": lambda n: verifiers.rubric_function(
+                    web.url, data_source="d", step=n
+                ),
+                "step of TRL": trl_step,
+            }
+            for name, call in calls.items():
+                for wrong in (3.7, float("nan"), float("inf"), True):
+                    with self.subTest(name, wrong=wrong):
+                        with self.assertRaises(RewardOpsError) as caught:
+                            call(wrong)
+                        self.assertEqual(caught.exception.reason, "invalid_input")
+                        self.assertIn(f"{name.split()[0]} is {wrong}", str(caught.exception))
+            self.assertEqual({*called_of(web)}, {"submit"})
+            for name, call in sent.items():
+                for whole in (3, 3.0, NumpyInteger()):
+                    with self.subTest(name, whole=whole):
+                        call(whole)
+                        body = json.loads(web.requests[-1][2])
+                        found = body[camel_case(name)]
+                        self.assertEqual((found, type(found)), (3, int))
 
     def test_a_full_queue_is_no_outage(self):
         for reason in ("queue_full", "run_queue_full"):

@@ -5,10 +5,12 @@ import datetime
 import json
 import pickle
 import unittest
+from types import SimpleNamespace
 
 from rewardops import RewardOpsError, Sample
 from rewardops.adapters import failure_policy
 from rewardops.address import parse_address
+from rewardops.dataproto import step_of
 from rewardops.rewards import reward_spec
 from rewardops.samples import plain, prepare, prompt_uid
 from rewardops.scores import Scores
@@ -56,6 +58,16 @@ class Preparing(unittest.TestCase):
         self.assertEqual(caught.exception.reason, "invalid_input")
         for text in expected:
             self.assertIn(text, str(caught.exception))
+
+    def test_the_step_of_a_dataproto_is_a_whole_number(self):
+        def step(**meta_info):
+            return step_of(SimpleNamespace(meta_info=meta_info))
+
+        self.assertEqual([step(global_steps=3.0), step(global_step=4), step()], [3, 4, None])
+        with self.assertRaises(RewardOpsError) as caught:
+            step(global_steps=3.7)
+        self.assertEqual(caught.exception.reason, "invalid_input")
+        self.assertIn("global_steps is 3.7", str(caught.exception))
 
     def test_fields_by_any_of_their_names(self):
         wanted = {

@@ -100,6 +100,17 @@ class Results(unittest.TestCase):
         self.assertEqual((big["big"], big["set"], big["error_"]), (str(2**60), [1], "own"))
         self.assertIn("ZeroDivisionError", results["1/0"]["error"])
 
+    def test_a_result_that_is_too_large_is_named(self):
+        too_large = sample("{'score': 1, 'trace': 'x' * (64 << 20)}")
+        with Served("returns_literal") as served:
+            failed, fine = served.score(too_large, sample("1"))
+            self.assertEqual(failed["reason"], "function_error")
+            self.assertIn("bytes as JSON; 67108864 is the maximum", failed["error"])
+            self.assertIn("less extra info, above all in 'trace'", failed["error"])
+            self.assertEqual(fine["score"], 1.0)
+            # The process goes on.
+            self.assertNotIn("process_replaced", [e["event"] for e in served.events])
+
     def test_odd_texts(self):
         texts = ["", "\u0000", "\ud800", "é😀", "#### 72" + " " * 1_000_000]
         with Served("compute_score") as served:

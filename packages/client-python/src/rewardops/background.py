@@ -12,6 +12,9 @@ from typing import Any, Optional, TypeVar
 
 T = TypeVar("T")
 
+#: Seconds that an interrupted call may take to end. A submit needs them to cancel its batch.
+END_S = 6.0
+
 
 class LoopThread:
     """An event loop that runs in a daemon thread until the process ends."""
@@ -27,11 +30,20 @@ class LoopThread:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs a coroutine and blocks until it ends. Ctrl-C cancels it."""
-        future = self.start(work)
+        ended = threading.Event()
+
+        async def worked() -> T:
+            try:
+                return await work
+            finally:
+                ended.set()
+
+        future = self.start(worked())
         try:
             return future.result()
         except BaseException:
-            future.cancel()
+            if future.cancel():
+                ended.wait(END_S)
             raise
 
     def _run(self) -> None:

@@ -306,7 +306,7 @@ class Calls:
                     raise self._too_late(procedure, begun)
             tries += 1
             sent_at = now
-            watch = asyncio.ensure_future(self._watch(procedure, within, waits))
+            watch = _Watch(self, procedure, within, waits)
             try:
                 answer = await self._here().http.post(
                     path, headers, body, min(self._connect_s, within), within
@@ -332,7 +332,7 @@ class Calls:
                     raise later.error from None
                 not_done = not silence.sent
             finally:
-                watch.cancel()
+                watch.end()
             if not (repeatable or not_done):
                 raise later.error
             internal += later.error.reason == "internal"
@@ -369,29 +369,6 @@ class Calls:
             if deadline is not None:
                 pause = min(pause, max(0.0, deadline - now))
             await asyncio.sleep(pause)
-
-    async def _watch(self, procedure: str, answer_s: float, waits: bool) -> None:
-        """Logs a warning if a call has no answer, except for a call that waits for a reward of a reachable service."""
-        begun = time.monotonic()
-        while True:
-            await asyncio.sleep(QUIET_S)
-            now = time.monotonic()
-            if waits:
-                # One check serves thousands of waiting calls.
-                if now - self._waits_checked_at < QUIET_S:
-                    continue
-                self._waits_checked_at = now
-            reachable = await self._is_reachable(None)
-            if waits and reachable:
-                continue
-            log.warning(
-                "%s has not answered %s for %.0f s; it %s. Waiting for up to %g s.",
-                self.address.url,
-                procedure,
-                now - begun,
-                "answers other calls" if reachable else "does not answer other calls either",
-                answer_s,
-            )
 
     async def _is_reachable(self, deadline: float | None) -> bool:
         within = self._connect_s
@@ -431,6 +408,57 @@ class Calls:
                 time.monotonic() - self._down_since,
             )
             self._down_since, self._outage_logged = None, False
+
+
+class _Watch:
+    """Logs a warning if a call has no answer, except for a call that waits for a reward of a reachable service."""
+
+    # A timer costs a call much less than a task, and most calls end before it.
+    def __init__(self, calls: Calls, procedure: str, answer_s: float, waits: bool) -> None:
+        self._calls = calls
+        self._procedure = procedure
+        self._answer_s = answer_s
+        self._waits = waits
+        self._begun = time.monotonic()
+        self._loop = asyncio.get_running_loop()
+        self._checking: asyncio.Task[None] | None = None
+        self._ended = False
+        self._again()
+
+    def end(self) -> None:
+        self._ended = True
+        self._timer.cancel()
+        if self._checking is not None:
+            self._checking.cancel()
+
+    def _again(self) -> None:
+        self._timer = self._loop.call_later(QUIET_S, self._look)
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        if self._waits:
+            # One check serves thousands of waiting calls.
+            if now - self._calls._waits_checked_at < QUIET_S:
+                self._again()
+                return
+            self._calls._waits_checked_at = now
+        self._checking = asyncio.ensure_future(self._check(now))
+
+    async def _check(self, now: float) -> None:
+        reachable = await self._calls._is_reachable(None)
+        # Before Python 3.12, wait_for can ignore a cancellation.
+        if self._ended:
+            return
+        if not (self._waits and reachable):
+            log.warning(
+                "%s has not answered %s for %.0f s; it %s. Waiting for up to %g s.",
+                self._calls.address.url,
+                self._procedure,
+                now - self._begun,
+                "answers other calls" if reachable else "does not answer other calls either",
+                self._answer_s,
+            )
+        self._again()
 
 
 def _generation(version: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +25,7 @@ from rewardops.pipeline import (
 )
 from rewardops.repeatable import NOT_REPEATABLE, keyed, new_key
 from rewardops.rewards import OnFailure, Reward, reward_spec
-from rewardops.samples import Prepared, Prompt, plain, prepare
+from rewardops.samples import Prepared, Prompt, plain, prepare, whole, whole_or_none
 from rewardops.scores import ScoredSample, Scores, number
 from rewardops.stored_samples import StoredSamples
 from rewardops.turns import check_media
@@ -88,6 +89,7 @@ class AsyncRewardOps:
         self.reward = reward
         self.on_failure = on_failure
         self.media = check_media(media)
+        self._abandoning: set[asyncio.Task[None]] = set()
 
     @property
     def url(self) -> str:
@@ -141,11 +143,11 @@ class AsyncRewardOps:
             step = prepared.step if prepared.step is not None else 0
         envelope: dict[str, Any] = {
             "run": run or self.run,
-            "step": step,
+            "step": whole(step, "step"),
             "split": split,
-            "groupSize": group_size,
-            "priority": priority,
-            "deadlineMs": deadline_ms,
+            "groupSize": whole_or_none(group_size, "group_size"),
+            "priority": whole(priority, "priority"),
+            "deadlineMs": whole_or_none(deadline_ms, "deadline_ms"),
             # Makes the submit safe to retry after a lost answer.
             "idempotencyKey": idempotency_key or new_key(),
         }
@@ -154,17 +156,23 @@ class AsyncRewardOps:
             envelope["reward"] = spec
         parts = await parts_of(prepared.samples)
         envelope["open"] = open or len(parts) > 1
-        answer = await self.calls.call(
-            "batches.submit",
-            with_samples(envelope, parts[0][1]),
-            deadline=deadline,
-            answer_s=SUBMIT_ANSWER_S,
+        # Without a key of its own, the caller cannot complete the batch, which would stay open.
+        abandons = envelope["open"] and idempotency_key is None
+        submitting = asyncio.ensure_future(
+            self.calls.call(
+                "batches.submit",
+                with_samples(envelope, parts[0][1]),
+                deadline=deadline,
+                answer_s=SUBMIT_ANSWER_S,
+            )
         )
-        batch_id, accepted, groups = answer["batchId"], answer["accepted"], answer["groups"]
-        if len(parts) > 1:
-            # The answer counts the groups of the first part, or those of the batch if it was submitted before.
-            groups = max(groups, len({sample["uid"] for sample in prepared.samples}))
         try:
+            # The answer has the id by which the batch can be cancelled.
+            answer = await (asyncio.shield(submitting) if abandons else submitting)
+            batch_id, accepted, groups = answer["batchId"], answer["accepted"], answer["groups"]
+            if len(parts) > 1:
+                # The answer counts the groups of the first part, or those of the batch if it was submitted before.
+                groups = max(groups, len({sample["uid"] for sample in prepared.samples}))
             for start, body in parts[1:]:
                 appended = await self.calls.call(
                     "batches.append",
@@ -175,10 +183,9 @@ class AsyncRewardOps:
                 accepted = appended["samples"]
             if len(parts) > 1 and not open:
                 await self.calls.call("batches.close", {"batchId": batch_id}, deadline=deadline)
-        except RewardOpsError:
-            # Without a key of its own, the caller cannot complete the batch, which would stay open.
-            if idempotency_key is None:
-                await self._abandon(batch_id)
+        except (RewardOpsError, asyncio.CancelledError):
+            if abandons:
+                await self._abandon(submitting)
             raise
         return AsyncBatch(
             self,
@@ -189,10 +196,20 @@ class AsyncRewardOps:
             sent=prepared,
         )
 
-    async def _abandon(self, batch_id: str) -> None:
+    async def _abandon(self, submitting: asyncio.Future[Any]) -> None:
+        """Cancels the batch of an incomplete submit, within GRACE_S. A cancellation ends only the wait for it."""
+        abandoning = asyncio.ensure_future(self._cancel_submitted(submitting))
+        self._abandoning.add(abandoning)
+        abandoning.add_done_callback(self._abandoning.discard)
+        await asyncio.shield(abandoning)
+
+    async def _cancel_submitted(self, submitting: asyncio.Future[Any]) -> None:
+        async def cancel() -> None:
+            await self.cancel((await submitting)["batchId"])
+
         try:
-            await self.cancel(batch_id, timeout_s=GRACE_S)
-        except RewardOpsError:
+            await asyncio.wait_for(cancel(), GRACE_S)
+        except (RewardOpsError, asyncio.TimeoutError):
             # The caller gets the error that made the batch incomplete.
             pass
 
@@ -218,7 +235,7 @@ class AsyncRewardOps:
     ) -> int:
         """Appends samples that `prepare` made, in parts. Returns the batch's new number of samples."""
         deadline = self.deadline(timeout_s)
-        samples = start_index
+        samples = start_index = whole(start_index, "start_index")
         for start, body in await parts_of(sent.samples):
             answer = await self.calls.call(
                 "batches.append",
@@ -387,7 +404,7 @@ class AsyncRewardOps:
         )
         given: dict[str, Any] = {
             "run": run or self.run,
-            "step": step,
+            "step": whole(step, "step"),
             "split": split,
             "sample": prepared.samples[0],
             "idempotencyKey": idempotency_key or new_key(),
@@ -488,7 +505,8 @@ class AsyncRewardOps:
         The figures of a step by the metric names of `rewardops export-metrics` (docs/python.md), for the trainer's own
         tracker. Waits until the step's batch has ended. Figures that the service does not have are left out.
         """
-        return await metrics_of_step(self, run or self.run, split, step, self.deadline(timeout_s))
+        deadline = self.deadline(timeout_s)
+        return await metrics_of_step(self, run or self.run, split, whole(step, "step"), deadline)
 
     async def register_server(
         self, name: str, url: str, engine: str = "auto", *, timeout_s: Any = UNSET, **settings: Any
@@ -541,7 +559,7 @@ class AsyncRewardOps:
         filter = {
             "run": self.run if run is None and batch_id is None else run,
             "batch": batch_id,
-            "step": step,
+            "step": step if isinstance(step, str) else whole_or_none(step, "step"),
             "split": split,
             **{_camel(name): value for name, value in filters.items()},
         }
@@ -564,6 +582,10 @@ class AsyncRewardOps:
 
     async def close(self) -> None:
         """Closes the connections."""
+        here = asyncio.get_running_loop()
+        abandoning = [task for task in self._abandoning if task.get_loop() is here]
+        if abandoning:
+            await asyncio.wait(abandoning)
         await self.calls.close()
 
     async def __aenter__(self) -> AsyncRewardOps:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rewardops.errors import INVALID_INPUT, RewardOpsError
-from rewardops.samples import plain, whole_number
+from rewardops.samples import plain, whole_number, whole_or_none
 
 
 def width_of(data: Any) -> int | None:
@@ -19,8 +19,8 @@ def width_of(data: Any) -> int | None:
 
 def step_of(data: Any) -> int | None:
     about = getattr(data, "meta_info", None) or {}
-    step = about.get("global_steps", about.get("global_step"))
-    return None if step is None else int(step)
+    name = "global_steps" if "global_steps" in about else "global_step"
+    return whole_or_none(about.get(name), name)
 
 
 def samples_of(data: Any, tokenizer: Any) -> Iterator[dict[str, Any]]:

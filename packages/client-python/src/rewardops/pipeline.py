@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rewardops.errors import CLOSED, INVALID_INPUT, RewardOpsError
-from rewardops.samples import Prepared, prepare
+from rewardops.samples import Prepared, prepare, whole
 from rewardops.scores import Chunk, Group, Scores, columns_of
 
 if TYPE_CHECKING:
@@ -161,6 +161,7 @@ class AsyncRewardPipeline:
         The last chunk may be smaller; after it, chunks are empty with `done`. After `timeout_s`, it returns the groups
         complete so far, marked `timed_out`. Raises RewardOpsError.
         """
+        chunk_size = whole(chunk_size, "chunk_size")
         if chunk_size < 1:
             raise RewardOpsError(
                 f"chunk_size is {chunk_size}; it must be 1 or more.", reason=INVALID_INPUT

@@ -96,6 +96,8 @@ def prepare(
     naming the sample.
     """
     check_media(media)
+    group_size = whole_or_none(group_size, "group_size")
+    first_index = whole(first_index, "start_index")
     width = step = None
     if hasattr(data, "non_tensor_batch"):
         from rewardops.dataproto import samples_of, step_of, width_of
@@ -181,6 +183,23 @@ def whole_number(value: Any, index: int, field: str) -> int:
     if not number.is_integer():
         raise _wrong(index, f"has the {field} {number}, which is not a whole number")
     return int(number)
+
+
+def whole(value: Any, name: str) -> int:
+    """An integer of any type, such as numpy's or 3.0. Raises RewardOpsError (`invalid_input`) naming the argument."""
+    number = plain(value) if hasattr(value, "tolist") else value
+    if isinstance(number, float) and number.is_integer():
+        return int(number)
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise RewardOpsError(
+            f"{name} is {value!r}; it must be a whole number.", reason=INVALID_INPUT
+        )
+    return int(number)
+
+
+def whole_or_none(value: Any, name: str) -> int | None:
+    """Like `whole`, for an argument that may be missing."""
+    return None if value is None else whole(value, name)
 
 
 def _number(value: Any, index: int, field: str) -> float:

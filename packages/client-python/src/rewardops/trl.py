@@ -106,7 +106,7 @@ class RewardFunction:
                 prepared,
                 None,
                 run=self.run,
-                step=int(getattr(state, "global_step", 0) or 0),
+                step=getattr(state, "global_step", None),
                 split=self.split,
                 reward=self.reward,
             )

@@ -22,7 +22,7 @@ from typing import Any, Callable
 from rewardops.adapters import Connection, failure_policy, run_name, settled
 from rewardops.errors import INVALID_INPUT, RewardOpsError
 from rewardops.rewards import Reward
-from rewardops.samples import plain, prompt_uid
+from rewardops.samples import plain, prompt_uid, whole
 from rewardops.scores import ScoredSample
 from rewardops.turns import completion_sent
 
@@ -44,7 +44,7 @@ class _Adapter:
     ) -> None:
         self.connection = Connection(url, api_key, **client)
         self.run = run_name(run, "verifiers")
-        self.step = step
+        self.step = whole(step, "step")
         self.reward = failure_policy(settled(reward), on_failure)
         if data_source is None and self.reward is None:
             raise RewardOpsError(
@@ -87,8 +87,9 @@ def rubric_function(
     **client: Any,
 ) -> Callable[..., Any]:
     """
-    Creates a rubric function for verifiers 0.1. `data_source`: selects the rule if no `reward` is given. `on_failure`:
-    "raise", or the reward of a failed sample. `client`: as in AsyncRewardOps. Raises RewardOpsError.
+    Creates a rubric function for verifiers 0.1. `data_source`: selects the rule if no `reward` is given. `step`: the step
+    of all samples, because verifiers does not pass the trainer's step. `on_failure`: "raise", or the reward of a failed
+    sample. `client`: as in AsyncRewardOps. Raises RewardOpsError.
     """
     adapter = _Adapter(url, api_key, run, step, reward, on_failure, data_source, client)
 

@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any
 from rewardops.adapters import CLIENT_SETTINGS, connection, failure_policy, run_name, settled
 from rewardops.dataproto import samples_of
 from rewardops.errors import INVALID_INPUT, RewardOpsError
+from rewardops.samples import whole_or_none
 from rewardops.scores import ScoredSample
 
 if TYPE_CHECKING:
@@ -69,8 +70,9 @@ async def compute_score(
     Scores one sample in the service; can be used as verl's asynchronous reward function.
 
     `settings` (verl's `reward_kwargs`): `url` `api_key` `run` `step` `split` `reward` `on_failure` `timeout_s` `connect_s`
-    `outage_s` `max_connections` `http` `media`. verl's other arguments (`reward_router_address`, …) are ignored. Returns
-    `score`, the reward extra info, `acc` and `rewardops_failed`. Raises RewardOpsError.
+    `outage_s` `max_connections` `http` `media`. `step`: default `max_global_steps` of `extra_info`, else 0. verl's other
+    arguments (`reward_router_address`, …) are ignored. Returns `score`, the reward extra info, `acc` and
+    `rewardops_failed`. Raises RewardOpsError.
     """
     given = _Settings(settings)
     result = await given.connection.run(
@@ -105,7 +107,11 @@ class _Settings:
         client = {key: left.pop(key, None) for key in CLIENT_SETTINGS}
         self.connection = connection(left.pop("url", None), left.pop("api_key", None), **client)
         self.run = run_name(left.pop("run", None), "verl")
-        self.step = int(left.pop("step", None) or 0)
+        step = left.pop("step", None)
+        # A configuration may take the step from an environment variable.
+        if isinstance(step, str):
+            step = int(step) if step.isdecimal() else step or None
+        self.step = whole_or_none(step, "step")
         self.split = left.pop("split", None) or "train"
         on_failure = left.pop("on_failure", None)
         self.reward = failure_policy(
@@ -122,8 +128,11 @@ class _Settings:
         solution_str: str,
         ground_truth: Any,
         extra_info: Any,
+        *,
+        row_step: int | None = None,
         **more: Any,
     ) -> ScoredSample:
+        steps = (row_step, self.step, _step_of(extra_info or {}))
         return await self.connection.client.compute_score(
             data_source,
             solution_str,
@@ -131,12 +140,22 @@ class _Settings:
             extra_info,
             **{
                 "run": self.run,
-                "step": self.step,
+                "step": next((step for step in steps if step is not None), 0),
                 "split": self.split,
                 "reward": self.reward,
                 **more,
             },
         )
+
+
+def _step_of(extra_info: Mapping[str, Any]) -> int | None:
+    """The step of the model that ended the response. verl's managers add it to the extra info."""
+    return _known(extra_info, "max_global_steps")
+
+
+def _known(about: Mapping[str, Any], name: str) -> int | None:
+    step = whole_or_none(about.get(name), name)
+    return None if step is None or step < 0 else step
 
 
 def _in_verls_form(result: ScoredSample) -> dict[str, Any]:
@@ -198,9 +217,7 @@ def manager_class() -> Any:
                 None, lambda: next(samples_of(data, self.tokenizer))
             )
             about = getattr(data, "meta_info", None) or {}
-            # A streamed row may have its step in the extra info instead.
-            steps = (about.get("global_steps"), sample["extraInfo"].get("max_global_steps"))
-            step = next((s for s in steps if isinstance(s, int) and s >= 0), None)
+            step = _known(about, "global_steps")
             result = await settings.connection.run(
                 settings.scored(
                     sample["dataSource"],
@@ -210,7 +227,8 @@ def manager_class() -> Any:
                     prompt=sample["prompt"],
                     uid=sample.get("uid"),
                     response_length=sample["responseLength"],
-                    step=settings.step if step is None else step,
+                    # A streamed row may have its step in the extra info instead.
+                    row_step=_step_of(sample["extraInfo"]) if step is None else step,
                     split="val" if about.get("validate") else settings.split,
                 )
             )

@@ -7,6 +7,8 @@ import math
 from multiprocessing.connection import Connection
 from typing import Any
 
+from rewardops.serving.results import brief, error_entry
+
 #: A longer message is not read.
 MAX_BYTES = 64 << 20
 
@@ -15,9 +17,29 @@ _TYPES: dict[str, list[type]] = {"ready": [bool], "failed": [str], "done": [int,
 
 
 def send(connection: Connection, *message: Any) -> None:
-    """Sends `("ready", is_async)`, `("failed", why)` or `("done", id, entry)`."""
+    """
+    Sends `("ready", is_async)`, `("failed", why)` or `("done", id, entry)`. An entry that is too large is replaced by an
+    error.
+    """
+    body = _encoded(message)
+    if len(body) > MAX_BYTES and message[0] == "done":
+        body = _encoded(("done", message[1], _too_large(message[2])))
+    connection.send_bytes(body)
+
+
+def _encoded(value: Any) -> bytes:
     # Unlike a pickle, JSON cannot make the server run code.
-    connection.send_bytes(json.dumps(message, allow_nan=False).encode("ascii"))
+    return json.dumps(value, allow_nan=False).encode("ascii")
+
+
+def _too_large(entry: dict[str, Any]) -> dict[str, Any]:
+    size = len(_encoded(entry))
+    largest = max(entry, key=lambda key: len(_encoded(entry[key])))
+    return error_entry(
+        "function_error",
+        f"the function returned {size} bytes as JSON; {MAX_BYTES} is the maximum: "
+        f"return less extra info, above all in {brief(largest)}",
+    )
 
 
 def receive(connection: Connection) -> tuple[Any, ...]:
