@@ -15,7 +15,7 @@ export interface CpuTimes {
   postgres: Record<string, number>
 }
 
-/** The kind of autovacuum processes. Postgres decides when they run, so any batch may include their CPU time. */
+/** Kind of the autovacuum processes. Postgres decides when they run, so their CPU time can fall into any batch. */
 const AUTOVACUUM = 'autovacuum'
 export const NOT_COUNTED: ReadonlySet<string> = new Set([AUTOVACUUM])
 
