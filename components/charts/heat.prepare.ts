@@ -61,7 +61,8 @@ export function prepareHeat(
     ends.length >> 1
   ] as number
   const first = placed[0]?.x ?? 0
-  // On a time axis, a column extends to the next one, but is at most as wide as the median, so that pauses stay empty.
+  // On a time axis, a column extends to the next column, but is at most as wide as the median column, so that pauses
+  // stay empty.
   const bounded = placed.map(({ x }, i) =>
     timeOf === null ? (ends[i] as number) : Math.min(ends[i] as number, x + (usual || 1)),
   )

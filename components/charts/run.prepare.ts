@@ -178,7 +178,7 @@ function bridge(rows: readonly { x: number; row: FanStep }[]): void {
   }
 }
 
-/** The means of ended steps, smoothed if `weight` is above 0. A bin counts as often as it has steps. */
+/** The means of ended steps, smoothed if `weight` is above 0. A bin is weighted by its number of steps. */
 function smoothedMeans(steps: readonly RunStepDto[], weight: number): Map<number, number | null> {
   const means = steps.map(({ n, mean }) => (n === null ? null : mean))
   const weights = steps.map(({ bin }) => weight ** (bin?.steps ?? 1))
