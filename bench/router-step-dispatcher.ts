@@ -12,7 +12,7 @@ export interface StepRun {
   samples: readonly StepSample[]
   /** Called once per sample with its score, or with null if the sample failed. */
   ended(sample: StepSample, score: EngineScore['score'] | null): void
-  /** When it aborts, samples without a result are abandoned. */
+  /** When the signal aborts, samples without a result are abandoned. */
   signal: AbortSignal
 }
 

@@ -160,8 +160,8 @@ describe('the fan chart of a reward with few distinct values', () => {
   })
 
   test('the interval covers the true rate in 93.5 to 96.5 % of 2,000 batches', () => {
-    // In a group of eight, a sample takes a score shared by the group with a probability of 0.2. The scores of the
-    // group are then correlated, like those of a real prompt.
+    // In a group of eight, each sample takes, with a probability of 0.2, a score that the whole group shares. The
+    // scores of the group are then correlated, like those of a real prompt.
     let state = 12_345
     const random = () => {
       state = (state + 0x6d2b79f5) | 0

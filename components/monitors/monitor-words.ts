@@ -42,8 +42,8 @@ export function typedThreshold({ unit }: Pick<MonitorDefinition, 'unit'>, value:
 }
 
 /**
- * Parses a threshold. Shares are entered in percent. Returns `stored` if the text is unchanged, because {@link
- * typedThreshold} rounds it. Returns NaN if the text is not a number.
+ * Parses a threshold; shares are entered in percent. Returns `stored` for an unedited text, because {@link
+ * typedThreshold} rounds. Returns NaN if the text is not a number.
  */
 export function readThreshold(
   definition: Pick<MonitorDefinition, 'unit'>,

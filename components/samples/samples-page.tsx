@@ -352,7 +352,7 @@ function textsText({ samples, dropped }: NonNullable<Searched['texts']>, total?:
   return dropped === 0 ? looked : `${looked}, ${formatCount(dropped)} removed by retention`
 }
 
-/** The progress of a search. `all` counts the samples whose texts it searches. */
+/** The progress of a search. `all` is the number of samples whose texts are searched. */
 function searchProgress(searched: Searched, all: SampleCountDto | undefined): string {
   const looked = searched.texts
     ? textsText(searched.texts, all?.exact ? all.samples : undefined)

@@ -14,7 +14,7 @@ from rewardops import AsyncRewardOps, RewardOps, RewardOpsError
 from tests.service import free_port
 from tests.transports import TRANSPORTS
 
-#: A service that never answers is by default reported only after 4 s, with the same error.
+#: By default, a service that never answers is reported only after 4 s, with the same error.
 SOON = {"connect_s": 0.5}
 
 
