@@ -165,7 +165,9 @@ export async function scoreBatch(opened: OpenService, body: Buffer): Promise<voi
   }
 }
 
-/** Returns the URL of the embedded Postgres in old checkouts, which set no password, or null if it is not running. */
+/**
+ * Returns the URL of the embedded Postgres of an old checkout, which sets no password; null if Postgres is not running.
+ */
 function urlWithoutPassword(dataDir: string): string | null {
   const socketDir = readPostmaster(join(dataDir, 'postgres'))?.socketDir
   if (!socketDir) return null

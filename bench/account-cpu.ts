@@ -35,7 +35,7 @@ const NODE_THREADS: Record<string, string> = {
 interface Task {
   process: keyof CpuTimes
   part: string
-  /** Process id of a Postgres backend, whose application name is looked up later, or null for other processes. */
+  /** Process id of a Postgres backend; null for other processes. The backend's application name is looked up later. */
   backend: number | null
   firstNs: number
   lastNs: number

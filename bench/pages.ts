@@ -51,7 +51,7 @@ export async function measurePages(emit: Emit, options: PagesOptions): Promise<v
       p50Ms: rounded(median(all)),
       p95Ms: rounded(quantile(all, 0.95)),
       maxMs: rounded(Math.max(...all)),
-      // Times of the slowest query, which the limits apply to.
+      // The limits apply to the times of the slowest query.
       slowestP50Ms: rounded(Math.max(...medians)),
       slowestP95Ms: rounded(Math.max(...p95s)),
       mostP50Ms: MAX_P50_MS,
@@ -150,7 +150,7 @@ const NOT_OF_PAGES = new Set([
   ...['batches.get', 'batches.wait', 'batches.next', 'batches.results', 'prompts.sample'],
   // Answered from memory.
   'session.get',
-  // These need a server or a saved view, which a generated database lacks.
+  // These queries need a server or a saved view. A generated database has neither.
   ...['servers.get', 'servers.log', 'views.get'],
   // This query scans all partitions and runs only when a button is pressed.
   'retention.preview',

@@ -84,7 +84,7 @@ export function TypedFilter({
   value: string | null
   width: string
   numeric?: 'integer' | 'decimal'
-  /** The message for invalid text, which is not committed; null for valid text. */
+  /** Returns the message for invalid text, or null for valid text. Invalid text is not committed. */
   problemOf?(text: string | null): string | null
   onCommit(text: string | null): void
 }) {

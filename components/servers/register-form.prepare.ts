@@ -107,7 +107,7 @@ export interface RegisterDraft extends SettingsDraft {
   ifUnreachable: 'refuse' | 'keep'
 }
 
-/** The edit form; an empty key keeps the current one. */
+/** The edit form; an empty key keeps the current key. */
 export interface EditDraft extends SettingsDraft {
   url: string
   removeKey: boolean

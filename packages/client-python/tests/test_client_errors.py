@@ -86,7 +86,7 @@ class Web:
         self.ended.set()
         self.server.shutdown()
         self.server.server_close()
-        # Closes kept-alive connections, which would otherwise still be answered.
+        # Closes kept-alive connections, because requests on them would otherwise still be answered.
         for connection in self.connections:
             try:
                 connection.shutdown(socket.SHUT_RDWR)
@@ -360,7 +360,7 @@ class Errors(unittest.TestCase):
             refusal(422, "run_limit"),
             (200, {}, {"result": {"data": {}}}),
         )
-        # With a key, the caller can submit the same batch again, which continues after its first part.
+        # With a key, the caller can submit the same batch again. The submit then continues after the first part.
         for key, called in ((None, ["submit", "append", "cancel"]), ("k", ["submit", "append"])):
             with (
                 self.subTest(key=key),

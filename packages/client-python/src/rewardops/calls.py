@@ -296,7 +296,7 @@ class Calls:
         begun = time.monotonic()
         tries = internal = 0
         failing_since: float | None = None
-        # A starting service answers, so a silent one is retried only for `connect_s`.
+        # A starting service answers, so a service that does not answer is retried only for `connect_s`.
         met = not first
         while True:
             now = time.monotonic()

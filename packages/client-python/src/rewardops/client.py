@@ -176,7 +176,7 @@ class AsyncRewardOps:
             if len(parts) > 1 and not open:
                 await self.calls.call("batches.close", {"batchId": batch_id}, deadline=deadline)
         except RewardOpsError:
-            # Without a key of its own, the caller cannot complete the batch, which would stay open.
+            # Without its own idempotency key, the caller cannot complete the batch, and the batch would stay open.
             if idempotency_key is None:
                 await self._abandon(batch_id)
             raise
