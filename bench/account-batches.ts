@@ -32,9 +32,7 @@ export interface AccountOptions {
   against: string | undefined
   /** Environment variables that only this checkout's services get, to compare settings. */
   env: Record<string, string>
-  /**
-   * How many times the service is started. With `against`, both checkouts are started, which gives one pair each time.
-   */
+  /** Number of service starts. With `against`, each start runs the services of both checkouts, which form one pair. */
   pairs: number
   /** Largest acceptable slowdown, percent. The upper end of the difference's 95 % confidence interval must be below it. */
   boundPercent: number
@@ -116,7 +114,7 @@ export async function inTurn(
   }
 }
 
-/** Texts differ between steps and are the same for both sides. */
+/** Returns the body of a step's batch. The texts are different in every step and the same for both sides. */
 export function bodyOf(workload: Workload, options: AccountOptions, step: number): Buffer {
   const shape = { ...USUAL_SHAPE, samples: options.samples }
   const reward = workload === 'rule' ? {} : { model: workload }
@@ -167,7 +165,9 @@ export async function scoreBatch(opened: OpenService, body: Buffer): Promise<voi
   }
 }
 
-/** Returns the URL of the embedded Postgres in old checkouts, which set no password, or null if it is not running. */
+/**
+ * Returns the URL of the embedded Postgres of an old checkout, which sets no password; null if Postgres is not running.
+ */
 function urlWithoutPassword(dataDir: string): string | null {
   const socketDir = readPostmaster(join(dataDir, 'postgres'))?.socketDir
   if (!socketDir) return null

@@ -15,7 +15,7 @@ export interface CpuTimes {
   postgres: Record<string, number>
 }
 
-/** The kind of autovacuum processes. Postgres decides when they run, so any batch may include their CPU time. */
+/** Kind of the autovacuum processes. Postgres decides when they run, so their CPU time can fall into any batch. */
 const AUTOVACUUM = 'autovacuum'
 export const NOT_COUNTED: ReadonlySet<string> = new Set([AUTOVACUUM])
 
@@ -35,7 +35,7 @@ const NODE_THREADS: Record<string, string> = {
 interface Task {
   process: keyof CpuTimes
   part: string
-  /** Process id of a Postgres backend, whose application name is looked up later, or null for other processes. */
+  /** Process id of a Postgres backend; null for other processes. The backend's application name is looked up later. */
   backend: number | null
   firstNs: number
   lastNs: number

@@ -19,7 +19,7 @@ interface Thread {
   received: (message: { started?: true; profile?: Profiler.Profile | null }) => void
 }
 
-/** Takes CPU profiles of every thread of the Node processes started with `env`, which load account-profiler.ts. */
+/** Profiles the CPU time of every thread of the Node processes that are started with `env`. */
 export class Profilers {
   readonly #path: string
   readonly #server: Server

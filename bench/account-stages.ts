@@ -1,7 +1,7 @@
 import type { Profiler } from 'node:inspector'
 import type { StatementCpu } from './account-statements.ts'
 
-/** Stages of CPU time, in the order in which a sample passes them. The stages from `upkeep` on are not on its path. */
+/** Stages of CPU time. The stages before `upkeep` are in the order in which a sample passes them. */
 export const STAGES = [
   'http',
   'parse',
@@ -26,7 +26,7 @@ export const STAGES = [
 ] as const
 export type Stage = (typeof STAGES)[number]
 
-/** The part of the service that a thread belongs to. A file may belong to different stages in different parts. */
+/** The part of the service that a thread belongs to. The same file may count as different stages in different parts. */
 export type ThreadKind = 'server' | 'ingest' | 'workers'
 
 interface FileRule {
@@ -92,7 +92,7 @@ const PACKAGES: readonly [Stage, RegExp][] = [
   ['database client', /^(pg|pg-[a-z]+|pgpass|postgres-[a-z]+|@prisma\/.*)$/],
 ]
 
-/** Files that are busy only because of profiling: the profiler, and the code that writes Postgres's long log. */
+/** Files that are busy only because of profiling: the profiler, and the code that writes Postgres's statement log. */
 const PROFILING = /^(bench\/|server\/store\/postgres\/)/
 
 /** The CPU time of a profile by stage, µs. `files` splits the time in `other` and `upkeep` by file. */
@@ -211,7 +211,10 @@ export function stageOfStatement(statement: string): Stage {
   return STATEMENTS.find(([, pattern]) => pattern.test(text))?.[0] ?? 'other'
 }
 
-/** Sums the CPU time of statements by stage, µs. `statements` splits `other` and `upkeep` by each statement's start. */
+/**
+ * Sums the CPU time of statements by stage, µs. `statements` splits the time in `other` and `upkeep` by the first 80
+ * characters of each statement.
+ */
 export function stagesOfStatements(found: readonly StatementCpu[]): {
   us: Partial<Record<Stage, number>>
   statements: Map<string, number>

@@ -27,7 +27,7 @@ export async function logStatementCpu(url: string): Promise<void> {
   }
 }
 
-/** Follows the log of the embedded Postgres, even when it is renamed, and reads the statements' CPU times. */
+/** Follows the log file of the embedded Postgres across renames, and reads the statements' CPU times. */
 export class StatementLog {
   readonly #path: string
   #fd: number
@@ -62,7 +62,7 @@ export class StatementLog {
     for (;;) {
       this.#readToEnd()
       if (statSync(this.#path, { throwIfNoEntry: false })?.ino === fstatSync(this.#fd).ino) return
-      // The log was renamed; its last lines may be newer than the last reading.
+      // The log file was renamed. Lines may have been added to the old file since the last reading.
       this.#readToEnd()
       closeSync(this.#fd)
       this.#fd = openSync(this.#path, 'r')

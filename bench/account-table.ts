@@ -6,7 +6,7 @@ type StageTimes = Partial<Record<Stage, number>>
 
 /** Profiled CPU time by stage; only its proportions are used. */
 export interface StageShares extends Record<ThreadKind | 'postgres', StageTimes> {
-  /** CPU time of all Postgres backends, including time outside statements, which `postgres` lacks. */
+  /** CPU time of all Postgres backends. Unlike `postgres`, it includes the time outside statements. */
   backendsUs: number
   /** The files and statements with the largest shares of the time in `other` and `upkeep`. */
   unattributed?: { files: Record<string, number>; statements: Record<string, number> }

@@ -18,7 +18,7 @@ export const ATTACK_DEFAULTS = { pairs: 10, level: 'sandbox' }
 const SAMPLES = 1_024
 /** Measured batches per workload in each half of a pair. */
 const BATCHES = 12
-/** Time limit of a hostile call, which is how long an attack lasts. */
+/** Time limit of a hostile call. An attack lasts this long. */
 const ATTACK_MS = 3_000
 
 /** Attacks on processor, memory, processes, disk and the worker. A sample's response is the name of its attack. */
@@ -130,7 +130,7 @@ export async function measureAttack(
   }
 }
 
-/** Submits attacks, one batch after another, until `stop` is called, which returns the number of submitted attacks. */
+/** Submits attacks, one batch after another, until `stop` is called. `stop` returns the number of submitted attacks. */
 function startAttack(api: Bench['api']) {
   const names = Object.keys(ATTACKS)
   let stopped = false

@@ -14,7 +14,7 @@ const CPU_SLOWDOWN = 4
 const SAMPLES = 100_000
 /** A page counts as loaded when its largest contentful paint has not changed for this long. */
 const QUIET_MS = 1_500
-/** Time for a new browser window to open, which takes about one second according to its trace. */
+/** Time allowed for a new browser window to open. According to a trace, a window takes about one second. */
 const WINDOW_MS = 3_000
 
 export async function measureFirstLoad(emit: Emit): Promise<void> {
@@ -67,7 +67,7 @@ async function loadOnce(browser: Browser, url: string): Promise<Load> {
   try {
     const page = await context.newPage()
     // A new context opens a browser window, whose own interface loads over a hundred scripts on the same cores. The
-    // wait keeps that out of the measurement, because users already have a window open.
+    // wait keeps this load out of the measurement, because users already have a window open.
     await page.waitForTimeout(WINDOW_MS)
     const devtools = await context.newCDPSession(page)
     await devtools.send('Network.enable')

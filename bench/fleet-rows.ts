@@ -26,7 +26,7 @@ export async function addFleetRows(dataDir: string, log: Logger): Promise<void> 
 }
 
 async function addRows(db: Database): Promise<void> {
-  // Seeded runs already have a small history, so the number of rows is compared.
+  // Seeded runs already have a small history, so only the number of rows shows whether the 30 days were generated.
   const [found] = await db.adhoc<{ n: number }>('select count(*)::int as n from worker_hour')
   if ((found?.n ?? 0) >= WORKERS * DAYS * 24) return
   await db.adhoc(

@@ -60,7 +60,7 @@ export interface OpenService extends Omit<Bench, 'rm'> {
   close(): Promise<void>
 }
 
-/** `root` is the service's checkout, by default this one. */
+/** `root` is the checkout of the service, by default this checkout. */
 export async function openService(options: {
   dataDir: string
   root?: string

@@ -56,7 +56,7 @@ function startWatching(bench: Bench, pids: Pids) {
     if (ms !== undefined) eventLoopMaxMs = Math.max(eventLoopMaxMs ?? 0, ms)
   }
   const reading = (async () => {
-    // Each /healthz request resets the longest event-loop block, so this one excludes the time before the batch.
+    // Each /healthz request resets the longest event-loop block, so this request excludes the time before the batch.
     await bench.service.health()
     while (!stopped) {
       const now = readings(pids)

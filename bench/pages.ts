@@ -9,7 +9,10 @@ import { addFleetRows } from './fleet-rows.ts'
 import { benchFolder, type Emit } from './harness.ts'
 import { median, quantile, rounded } from './statistics.ts'
 
-/** Pause between requests. Most answers are cached for up to 0.7 s, so after this pause the server computes them. */
+/**
+ * Pause between requests. Most answers are cached for up to 0.7 s, so the server computes a new answer after this
+ * pause.
+ */
 const PAUSE_MS = 750
 /** Limits on the median and the 95 % quantile of the slowest query, for any amount of data. */
 const MAX_P50_MS = 300
@@ -19,14 +22,16 @@ export interface PagesOptions {
   samples: number
   /** Training prompts per run, or undefined for the default of `npm run seed`. */
   prompts?: number | undefined
-  /** Data folder, which is kept and seeded only if it is empty, or undefined for a temporary folder. */
+  /** Data folder, or undefined for a temporary folder. A given folder is kept, and is seeded only if it is empty. */
   dataDir?: string | undefined
   repetitions: number
 }
 
 export const PAGES_DEFAULTS = { samples: 1_000_000, repetitions: 20 }
 
-/** Measures how long every query of every page takes over generated runs, at the first request and when repeated. */
+/**
+ * Measures how long every query of every page takes over generated runs, for the first request and for later requests.
+ */
 export async function measurePages(emit: Emit, options: PagesOptions): Promise<void> {
   const seed = async (dataDir: string) => {
     const log = createLogger('warn', 'bench')
@@ -46,7 +51,7 @@ export async function measurePages(emit: Emit, options: PagesOptions): Promise<v
       p50Ms: rounded(median(all)),
       p95Ms: rounded(quantile(all, 0.95)),
       maxMs: rounded(Math.max(...all)),
-      // Times of the slowest query, which the limits apply to.
+      // The limits apply to the times of the slowest query.
       slowestP50Ms: rounded(Math.max(...medians)),
       slowestP95Ms: rounded(Math.max(...p95s)),
       mostP50Ms: MAX_P50_MS,
@@ -145,7 +150,7 @@ const NOT_OF_PAGES = new Set([
   ...['batches.get', 'batches.wait', 'batches.next', 'batches.results', 'prompts.sample'],
   // Answered from memory.
   'session.get',
-  // These need a server or a saved view, which a generated database lacks.
+  // These queries need a server or a saved view. A generated database has neither.
   ...['servers.get', 'servers.log', 'views.get'],
   // This query scans all partitions and runs only when a button is pressed.
   'retention.preview',

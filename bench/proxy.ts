@@ -18,8 +18,8 @@ const WARM_UP_MS = 4_000
 /** Latency of a slow reward model, ms. It is random so that 64 callers do not run in lockstep. */
 const SERVICE = 'uniform:20,40'
 /**
- * Latencies of the reward model in the measurement at full rate: none, which shows the whole cost of a hop, and the
- * latency of a small cross-encoder on a GPU.
+ * Latencies of the reward model in the measurement at full rate: no latency, which shows the whole cost of a hop, and
+ * the latency of a small cross-encoder on a GPU.
  */
 const RATES_AT = [null, 'uniform:4,8'] as const
 const STREAMS = 8

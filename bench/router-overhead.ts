@@ -70,7 +70,7 @@ async function main(): Promise<void> {
     const response = await pool.request(classifyCall())
     check(await response.body.json())
   }
-  // undici's cheapest call, which has callbacks instead of a stream and here receives the answer in one buffer.
+  // undici's cheapest call. It uses callbacks instead of a stream, and here it receives the answer in one buffer.
   const dispatched = (): Promise<void> =>
     new Promise((resolve, reject) => {
       let body: Buffer

@@ -46,9 +46,9 @@ function leastConnections(targets: readonly Target[]): Target {
 }
 
 /**
- * A plain dispatcher sends every sample immediately to the server that its policy chooses, without limits. It has no
- * timeout, health check or circuit breaker, because by default those of common gateways are off or do not act within a
- * step.
+ * A plain dispatcher sends every sample immediately to the server that its policy chooses, without limits. By default,
+ * the timeouts, health checks and circuit breakers of common gateways are off or do not act within a step, so the
+ * dispatcher has none.
  */
 function plain(name: string, policy: () => Pick, rule: RetryRule): Dispatcher {
   return {

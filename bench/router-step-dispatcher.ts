@@ -10,9 +10,9 @@ export interface StepServer {
 export interface StepRun {
   servers: readonly StepServer[]
   samples: readonly StepSample[]
-  /** Called once per sample, with its score, or null if it failed. */
+  /** Called once per sample with its score, or with null if the sample failed. */
   ended(sample: StepSample, score: EngineScore['score'] | null): void
-  /** Samples without a result at the abort are abandoned. */
+  /** When the signal aborts, samples without a result are abandoned. */
   signal: AbortSignal
 }
 

@@ -2,7 +2,7 @@ import { createRewardRouter } from '../server/router/reward-router.ts'
 import type { RouterServer } from '../server/router/router-types.ts'
 import type { Dispatcher } from './router-step-dispatcher.ts'
 
-/** Slots per server. The router's adaptive limit stays lower, so the slots never restrict it. */
+/** Slots per server. The router's adaptive limit stays lower, so the slots have no effect. */
 const SLOTS = 96
 /** Timeout of a sample, far above the time limit of any scenario. */
 const TIMEOUT_MS = 600_000

@@ -32,7 +32,9 @@ export interface Step {
 const TRACE = fileURLToPath(
   new URL('../../shared/data/traces/azure_llm_2023_conv.csv', import.meta.url),
 )
-/** Median prompt and response lengths in tokens, and their spread, if the file of real conversations is missing. */
+/**
+ * Median prompt and response lengths in tokens, and their spread. Used if the file of real conversations is missing.
+ */
 const FALLBACK = { prompt: 545, response: 735, sigma: 0.8 }
 
 /**
@@ -75,7 +77,8 @@ export function makeStep(options: {
       return tokens - promptTokens
     })
     workTokens += promptTokens + rests.reduce((sum, rest) => sum + rest, 0)
-    // One sample of the group includes the work of the prompt. At best, it is the shortest sample.
+    // One sample of the group also processes the prompt. In the best case, this is the sample with the shortest
+    // response.
     longestTokens = Math.max(longestTokens, promptTokens + Math.min(...rests), ...rests)
   }
   const lengths = trace.context.length > 0 ? 'trace' : 'lognormal'

@@ -11,7 +11,7 @@ export interface Cell {
   halfGroupsMs: number | null
   /** Samples without a score, including those unfinished at the time limit. */
   failed: number
-  /** Scores that do not belong to their text; must be 0. */
+  /** Scores that differ from the simulated server's score of the text; must be 0. */
   wrong: number
   /** Number of texts that reached a server, minus the number of samples. */
   extraRequests: number

@@ -40,7 +40,7 @@ const MODEL_TOKENS = 4096
 const MAX_RUNNING = 64
 const PREFIX_GROUPS = 64
 const WEIGHTS = 1
-/** Time limit as a multiple of the lower bound; unfinished samples then count as failed. */
+/** Time limit as a multiple of the lower bound. Samples that are unfinished at the limit count as failed. */
 const CAP_BOUNDS = 6
 const HANG_FROM_SAMPLE = 20
 const DIE_AT_SHARE = 0.4

@@ -14,7 +14,7 @@ const LONG_STEPS = 10_000
 const MAX_P50_MS = 300
 
 export interface RunsOptions {
-  /** Data folder, which is kept and filled only if it has no runs, or undefined for a temporary folder. */
+  /** Data folder, or undefined for a temporary folder. A given folder is kept, and is filled only if it has no runs. */
   dataDir?: string | undefined
   repetitions: number
 }

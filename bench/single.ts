@@ -14,8 +14,8 @@ const WARM_UP = 1_000
 const BUSY_BATCHES = 3
 
 /**
- * Measures how much time `samples.score` adds to a direct request on an idle service, and how long it takes on a busy
- * one.
+ * Measures how much time `samples.score` adds to a direct request on an idle service, and how long `samples.score`
+ * takes on a busy service.
  */
 export async function measureSingle(emit: Emit): Promise<void> {
   await withBench({}, async (bench) => {

@@ -40,7 +40,8 @@ test('a paired difference of equal measurements has an interval around 0 as wide
   const log = 0.02
   const pairs = [Math.exp(log), Math.exp(-log)].map((ours) => ({ ours, theirs: 1 }))
   const { lowPercent, highPercent } = pairedDifference(pairs)
-  // The standard error of ±0.02 is 0.02, and t with one degree of freedom is 12.7.
+  // Two log ratios of +0.02 and −0.02 have a standard error of 0.02. Their interval has one degree of freedom, so t is
+  // 12.7.
   expect(lowPercent).toBeCloseTo(Math.expm1(-12.7062 * log) * 100, 2)
   expect(highPercent).toBeCloseTo(Math.expm1(12.7062 * log) * 100, 2)
 })

@@ -1,7 +1,10 @@
 import { drawFrom } from '../examples/generator/random.ts'
 import type { SampleInput } from '../server/contract/trainer.ts'
 
-/** A generator of texts of random words for a seed. Unlike random letters, words score and compress like real text. */
+/**
+ * Returns a seeded generator of texts made of random words. Unlike random letters, words score and compress like real
+ * text.
+ */
 export function randomTexts(seed: number): (length: number) => string {
   const draw = drawFrom(seed)
   const letters = 'etaoinshrdlucmfwypvbgk'

@@ -12,13 +12,13 @@ const DELAY = 'uniform:50,150'
 const SAMPLES_PER_SECOND = 640
 /** Minimum duration of a long task, as browsers define it. */
 const LONG_TASK_MS = 50
-/** The page counts as opening until this long after its first figures appear. */
+/** The page counts as opening until its first figures have been visible for this long. */
 const SETTLED_MS = 2_000
 
 export interface WatchOptions {
   /** Approximate scoring time of a batch. */
   seconds: number
-  /** Number of batches with the page open. As many batches with a blank page alternate with them. */
+  /** Number of batches with the page open. The same number of batches with a blank page alternate with them. */
   repetitions: number
 }
 

@@ -271,7 +271,7 @@ test('the palette opens pages, ? lists the shortcuts, f focuses the filter', {
   await expect(page.getByLabel('Search texts')).toBeFocused()
   await page.goto(`${service.url}/rewards`)
   await expectLive(page)
-  // The shortcut works once the filter is rendered, which needs the data.
+  // The shortcut works after the data have arrived and the filter is rendered.
   await expect(page.getByRole('heading', { name: 'Managers' })).toBeVisible()
   await page.keyboard.press('f')
   await page.keyboard.type('openai/')

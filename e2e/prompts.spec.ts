@@ -8,7 +8,7 @@ let lastBatch: string
 
 const RUN = 'prompts'
 const PAGE = `/runs/${RUN}/prompts`
-/** Of 8 samples, by prompt and step. */
+/** Number of correct samples out of 8, by prompt and step. */
 const PASSES = {
   forgotten: [8, 8, 8, 8, 0, 0],
   solved: [2, 4, 6, 8, 8, 8],

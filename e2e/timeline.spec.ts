@@ -169,7 +169,7 @@ test('the zoom follows the URL', async ({ page }) => {
 })
 
 test('reports that the browser cannot create the PNG', { tag: '@full' }, async ({ page }) => {
-  // A canvas that exceeds the browser's memory behaves like this.
+  // If a canvas exceeds the browser's memory, `toBlob` passes null to its callback.
   await page.addInitScript(() => {
     HTMLCanvasElement.prototype.toBlob = (done) => done(null)
   })

@@ -5,7 +5,7 @@ import { firstAnswers } from '../../server/contract/first-answers.ts'
 
 export const metadata: Metadata = { title: 'Overview' }
 
-/** The landing page, rendered per request. Its HTML contains the first data if the service has read it in time. */
+/** The landing page, rendered per request. The HTML contains the initial data if the service can read it in time. */
 export default async function Page() {
   await connection()
   return <OverviewPage first={firstAnswers().getStore() ?? null} />

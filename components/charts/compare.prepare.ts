@@ -122,7 +122,7 @@ const leastOf = (values: readonly number[]) =>
 const mostOf = (values: readonly number[]) =>
   values.reduce((a, b) => Math.max(a, b), Number.NEGATIVE_INFINITY)
 
-/** The last step of the bin that contains `step`. Bins start at multiples of their width, except the first one. */
+/** The last step of the bin that contains `step`. Bins start at multiples of their width, except the first bin. */
 export function lastStep(step: number, width: number): number {
   return (Math.floor(step / width) + 1) * width - 1
 }

@@ -9,7 +9,7 @@ interface CompletionPoint {
 
 export interface CompletionChartData {
   points: CompletionPoint[]
-  /** While the batch runs, the part of the curve from the last completion to now, which is drawn paler. */
+  /** The part of the curve from the last completion to now, while the batch runs. It is drawn paler. */
   waiting: CompletionPoint[]
   ticks: Tick[]
   /** Time to p50 of groups and time to all groups, ms. Null until reached. */

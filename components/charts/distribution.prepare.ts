@@ -9,7 +9,7 @@ export interface DistributionRow {
   tick: string
   from: number
   to: number
-  /** The largest score of the bar or bin. A score on the edge of two bins belongs to the upper one. */
+  /** The largest score of the bar or bin. A score on the edge of two bins belongs to the upper bin. */
   most: number
   count: number
   share: string

@@ -61,7 +61,8 @@ export function prepareHeat(
     ends.length >> 1
   ] as number
   const first = placed[0]?.x ?? 0
-  // On a time axis, a column extends to the next one, but is at most as wide as the median, so that pauses stay empty.
+  // On a time axis, a column extends to the next column, but is at most as wide as the median column, so that pauses
+  // stay empty.
   const bounded = placed.map(({ x }, i) =>
     timeOf === null ? (ends[i] as number) : Math.min(ends[i] as number, x + (usual || 1)),
   )
@@ -114,7 +115,7 @@ export function prepareHeat(
           }))
         : localTimeTicks(first, placed.at(-1)?.x ?? first, 3)
             .map(({ at, label }) => ({ at: placeOf(at), label }))
-            // Labels are centered on their positions, so one at the right edge would be cut off.
+            // Labels are centered on their positions, so a label at the right edge would be cut off.
             .filter(({ at }) => at < 0.95),
     ...{ most, columns, placeOf },
   }
@@ -146,7 +147,7 @@ export function heatAt(data: HeatData, x: number, y: number): HeatCellAt | null 
   const fromBottom = data.rows.length - 1 - fromTop
   const low = data.edges[fromBottom] as number
   const edge = data.edges.length > data.rows.length ? (data.edges[fromBottom + 1] as number) : low
-  // A score on the edge of two bins belongs to the upper one.
+  // A score on the edge of two bins belongs to the upper bin.
   const high = edge === low || fromTop === 0 ? edge : justBelow(edge)
   const share = at.shares[fromBottom] as number
   return { step: at.step, last: at.last ?? at.step, row, share, low, high }

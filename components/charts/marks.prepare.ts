@@ -36,7 +36,8 @@ export function prepareMarks(
     .filter(([step]) => step >= firstStep && step <= lastStep)
     .flatMap(([step, here]) => {
       const x = xOf(step)
-      // The step of a mark in the last bin may lie after the position of the bin, so it is clamped.
+      // The step of a mark can be later than the last point, which is at the start of its bin. The mark's position is
+      // clamped.
       return x === null ? [] : [{ step, here, x: Math.min(last, Math.max(first, x)) }]
     })
     .sort((a, b) => a.x - b.x)

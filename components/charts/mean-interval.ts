@@ -2,8 +2,9 @@ import { Z_95 as Z } from '../../server/contract/intervals.ts'
 
 /**
  * The 95 % confidence interval of a mean of scores in [`min`, `max`], from its standard error over groups. It is
- * Wilson's interval for the number of independent samples that would have this standard error.
- * @param error the standard error, or null if it is unknown, as for a single group, which has no interval
+ * Wilson's interval for the number of independent samples that would have this standard error. Null if the standard
+ * error is unknown or all scores are equal.
+ * @param error the standard error; null if it is unknown, for example for a single group
  */
 export function meanInterval(
   { mean, error, groups }: { mean: number; error: number | null; groups: number },

@@ -23,7 +23,7 @@ export interface MonitorData {
   valueTicks: Tick[]
 }
 
-/** If a step has several batches, only the last one counts. */
+/** If a step has several batches, only the last batch counts. */
 export function prepareMonitor(
   points: readonly MonitorPointDto[],
   setting: MonitorSettingDto,

@@ -92,7 +92,7 @@ function draw(canvas: HTMLCanvasElement, { rows, cells }: PromptHeatData): void 
   const fill = (x: number, right: number, row: number, level: number, opacity: number) => {
     const top = Math.round(row * rowHeight)
     const bottom = Math.round((row + 1) * rowHeight) - gap
-    // The high color is drawn over the low one, so that a rate of 0 is visible too.
+    // The high color is drawn over the low color, so that a rate of 0 is visible too.
     for (const [color, alpha] of [
       [low, opacity],
       [high, opacity * level],

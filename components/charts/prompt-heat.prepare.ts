@@ -10,7 +10,7 @@ export interface PromptHeatCell {
   x: number
   /** The right end of the visit's step. */
   right: number
-  /** The start of the next visit. Until then, the rate of this visit is the last known one. */
+  /** The start of the next visit. Until then, the rate of this visit is the last known rate. */
   until: number
   level: number
 }

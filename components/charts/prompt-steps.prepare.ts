@@ -107,7 +107,9 @@ export interface VisitData {
   stepTicks: number[]
 }
 
-/** Prepares the visits. Intervals of pass rates are Wilson's; those of means are normal. */
+/**
+ * Prepares the visits. Intervals of pass rates are Wilson intervals; intervals of means assume a normal distribution.
+ */
 export function prepareVisits(visits: readonly PromptVisitDto[]): VisitData {
   const passRates = visits.every(({ passed }) => passed !== null)
   const steps = visits.map(({ step, scored: n, passed, mean, std }, at): VisitStep => {

@@ -178,7 +178,7 @@ function bridge(rows: readonly { x: number; row: FanStep }[]): void {
   }
 }
 
-/** The means of ended steps, smoothed if `weight` is above 0. A bin counts as often as it has steps. */
+/** The means of ended steps, smoothed if `weight` is above 0. A bin is weighted by its number of steps. */
 function smoothedMeans(steps: readonly RunStepDto[], weight: number): Map<number, number | null> {
   const means = steps.map(({ n, mean }) => (n === null ? null : mean))
   const weights = steps.map(({ bin }) => weight ** (bin?.steps ?? 1))
@@ -239,7 +239,7 @@ const NO_SIGNAL_CLASSES = GROUP_SIGNALS.filter((signal) => signal !== 'varied') 
 
 /** Shares at one step, 0 to 1. The share of a no-signal class is its share of the groups. */
 type ShareStep = StepRow & {
-  /** Failed samples as a share of the scored and failed ones. */
+  /** Failed samples as a share of the scored and failed samples. */
   failed: number | null
   /** The lowest and the highest share of failed samples of any step in a bin. */
   failures: [number, number] | null

@@ -115,7 +115,8 @@ describe('fan chart', () => {
       step(first, {
         bin: { last, steps, means: [0, 1], waitsMs: [0, 9_000], failedShares: [0, 0.5] },
       })
-    // The first bin begins later, the next lacks steps at its end, and one bin is missing.
+    // The first bin begins at step 3 instead of 0, the second bin ends at step 13 instead of 15, and the bin from step
+    // 24 is missing.
     const run = { steps: [bin(3, 5, 7), bin(8, 6, 13), bin(16, 8), bin(32, 8)], heat: null }
     const fan = prepareFan({ ...run, startedAt: null }, [])
     expect(fan.perPoint).toBe(8)
@@ -159,8 +160,8 @@ describe('the fan chart of a reward with few distinct values', () => {
   })
 
   test('the interval covers the true rate in 93.5 to 96.5 % of 2,000 batches', () => {
-    // In groups of eight, each sample has a probability of 0.2 to take a score drawn once for its group, because the
-    // scores of one prompt are correlated.
+    // In a group of eight, each sample takes, with a probability of 0.2, a score that the whole group shares. The
+    // scores of the group are then correlated, like those of a real prompt.
     let state = 12_345
     const random = () => {
       state = (state + 0x6d2b79f5) | 0

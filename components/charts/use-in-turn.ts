@@ -10,7 +10,7 @@ const TURN_MS = 60
 const waiting: (() => void)[] = []
 let timer: ReturnType<typeof setTimeout> | undefined
 
-/** Queues `draw`. Each queued function runs in its own task. Returns a function that cancels it. */
+/** Queues `draw`. Each queued function runs in its own task. Returns a function that removes `draw` from the queue. */
 function inTurn(draw: () => void): () => void {
   waiting.push(draw)
   if (timer === undefined) timer = setTimeout(next, 0)

@@ -41,9 +41,9 @@ export function prepareWaterfall(sample: {
   if (sample.queueMs !== null) {
     rows.push({ key: 'queue', title: 'queue', parts: [['queue', 0, queueMs]], attempt: null })
   }
-  // The clock of a worker may differ by seconds from that of the accepting server. If an attempt then appears to begin
-  // before the queue ends, or to end after the sample, all attempts are shifted by the same time, so that the first one
-  // begins where the queue ends.
+  // The clock of a worker may differ by seconds from the clock of the accepting server. If an attempt then appears to
+  // begin before the queue ends, or to end after the sample, all attempts are shifted by the same time, so that the
+  // first attempt begins where the queue ends.
   const claimed = sample.attemptLog.map(({ startedAt }) => Date.parse(startedAt) - startMs)
   const latestMs = sample.scoreMs === null ? Number.POSITIVE_INFINITY : endMs + 50
   const fits = sample.attemptLog.every(({ serviceMs }, i) => {

@@ -53,8 +53,8 @@ interface ComparedList {
 }
 
 /**
- * Reads the samples, largest disagreement first. J and K open the next and the previous sample, Esc closes the open
- * one.
+ * Reads the samples, largest disagreement first. J opens the next sample, K the previous sample, and Esc closes the
+ * open sample.
  */
 export function useComparedSamples(
   pair: ComparePairDto,

@@ -245,7 +245,10 @@ function Deltas({ data, hidden }: { data: CompareRunsDto; hidden: ReadonlySet<st
   )
 }
 
-/** A warning if the runs have different rewards, whose scales and meanings may differ; empty if they do not. */
+/**
+ * A warning if the runs have different rewards, whose scales and meanings may differ; empty if all rewards are the
+ * same.
+ */
 function rewardsText(runs: CompareRunsDto['runs']): string {
   const rewards = new Map<string, string[]>()
   for (const { name, reward } of runs) {

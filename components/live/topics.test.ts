@@ -58,7 +58,7 @@ describe('paced refetches', () => {
       readAt.push(now)
       readings.ended('history', now, now + 20)
     }
-    // The last change is read too.
+    // The changes end at 4,100 ms. The read at 6,000 ms returns the last change.
     expect(readAt).toEqual([0, 2_000, 4_000, 6_000])
   })
 

@@ -38,7 +38,7 @@ interface Pace {
 }
 
 /**
- * Decides which queries are refetched, and when. Each query has its own pace, so that a slow one (a timeline of 2,000
+ * Decides which queries are refetched, and when. Each query has its own pace, so that a slow query (a timeline of 2,000
  * groups) does not delay the others. When the service is slow, due queries wait for the current read and share one
  * request, because a browser has six connections for all tabs.
  */

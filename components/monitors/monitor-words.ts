@@ -42,8 +42,8 @@ export function typedThreshold({ unit }: Pick<MonitorDefinition, 'unit'>, value:
 }
 
 /**
- * Parses a threshold. Shares are entered in percent. Returns `stored` if the text is still its {@link typedThreshold},
- * which is rounded, and NaN if the text is not a number.
+ * Parses a threshold; shares are entered in percent. Returns `stored` for an unedited text, because {@link
+ * typedThreshold} rounds. Returns NaN if the text is not a number.
  */
 export function readThreshold(
   definition: Pick<MonitorDefinition, 'unit'>,
@@ -61,15 +61,15 @@ export type SettingValues = Pick<
 >
 
 /**
- * The values that a run, or the setting for all runs, stores itself. A value that equals the one in `inherited` is
- * null, so that later changes of the inherited setting apply to it.
+ * The values that a run, or the setting for all runs, stores itself. A value that equals the inherited value is stored
+ * as null and therefore follows later changes of the inherited value.
  */
 export function ownSettings(
   definition: Pick<MonitorDefinition, 'unit'>,
   values: SettingValues,
   inherited: SettingValues,
 ): Pick<MonitorConfigureInput, keyof SettingValues> {
-  // 2.9 / 100 is 0.028999999999999998, so a typed share can differ from the equal one that is stored.
+  // 2.9 / 100 is 0.028999999999999998, not 0.029, so thresholds are also compared as texts.
   const ownThreshold = (value: number, other: number) =>
     value === other || typedThreshold(definition, value) === typedThreshold(definition, other)
       ? null

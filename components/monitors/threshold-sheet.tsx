@@ -49,7 +49,7 @@ function Body({
   const trpc = useTRPC()
   const [scope, setScope] = useState<'run' | 'all'>(run === null ? 'all' : 'run')
   const of = scope === 'run' ? run : null
-  // The form keeps the values that it opens with, so it does not open with cached values.
+  // The form keeps the values that it opens with, so they must not come from the cache.
   const settings = useQuery(trpc.monitors.settings.queryOptions({ run: of }, { gcTime: 0 }))
   const ofAll = useQuery(trpc.monitors.settings.queryOptions({ run: null }, { gcTime: 0 }))
   const { measures, why } = MONITOR_DEFINITIONS[monitor]

@@ -17,8 +17,8 @@ export function selectedMonitors({ monitors, fleet }: Subscription): Monitors {
 }
 
 /**
- * The fields of a webhook that notifies on the selected monitors. At least one must be selected. If the selection is that
- * of `stored`, its fields are returned unchanged.
+ * The fields of a webhook that notifies on the selected monitors. At least one monitor must be selected. If the
+ * selection equals that of `stored`, the fields of `stored` are returned unchanged.
  */
 export function subscriptionOf(
   selected: Readonly<Monitors>,
@@ -30,7 +30,7 @@ export function subscriptionOf(
   const [ofRuns, ofServers] = [MONITORS, FLEET_MONITORS].map((group: Readonly<Monitors>) =>
     inOrder(selected, group),
   ) as [Monitors, Monitors]
-  // An empty list means all monitors, also those that a later version adds.
+  // An empty list means all monitors, including those that a later version adds.
   const areAll =
     ofRuns.length === MONITORS.length &&
     (ofServers.length === 0 || ofServers.length === FLEET_MONITORS.length)
@@ -66,7 +66,10 @@ export function runsText(runs: readonly string[]): string {
   return runs.join('\n')
 }
 
-/** Reads {@link runsText} as the user edited it. `stored` are the runs before the edit, which are kept character by character. */
+/**
+ * Reads {@link runsText} as the user edited it. Lines are trimmed, except for the names in `stored`, the runs before
+ * the edit.
+ */
 export function readRuns(text: string, stored: readonly string[] = []): string[] {
   if (text === runsText(stored)) return [...stored]
   const names = text

@@ -14,7 +14,7 @@ export function prepareAttention(
 ): Attention[] {
   const list: Attention[] = serviceItems.map((each) => {
     if (each.href !== '/servers') return { ...each }
-    // If the title of such an item names a server, the item links to that server instead of the list of servers.
+    // If the title of an item names a server, the item links to that server instead of the list of servers.
     const words = each.title.split(/\s+/)
     const server = servers.find(({ name }) => words.includes(name))
     return { ...each, ...(server && { href: serverHref(server) }) }

@@ -105,7 +105,8 @@ function shownOf(
   const [, limit, n] = /^(none|[1-9]\d{0,5})x(\d+)$/.exec(text) ?? []
   if (limit === undefined) return null
   const show = { limit: limit === 'none' ? null : Number(limit), servers: Number(n) }
-  // Derived limits are not known here. If the selected limit is not one of them, the service draws the first one.
+  // The limits that the service derives are not known here. If the selected limit is not among them, the service draws
+  // the first derived limit.
   const isPlanned = limits === undefined || limits.includes(show.limit)
   return isPlanned && servers.includes(show.servers) ? show : null
 }

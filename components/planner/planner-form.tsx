@@ -26,7 +26,7 @@ export function PlannerForm({
 }: {
   draft: PlannerDraft
   errors: PlannerErrors
-  /** The plan, whose derived values are shown in empty fields, or null if there is no plan yet. */
+  /** The plan; null if there is no plan yet. Empty fields show its derived values. */
   plan: Pick<PlannerDto, 'phases' | 'columns'> | null
   onChange(part: Partial<PlannerDraft>): void
 }) {

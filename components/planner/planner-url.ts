@@ -32,7 +32,9 @@ export interface PlannerDraft {
    */
   limits: string
   servers: string
-  /** The selected combination of limit and servers, such as `256x1` or `nonex1`. Empty selects the first one. */
+  /**
+   * The selected combination of limit and servers, such as `256x1` or `nonex1`. Empty selects the first combination.
+   */
   show: string
 }
 
@@ -69,7 +71,7 @@ function defaultsOf(source: SourceKind): PlannerDraft {
     : { ...ASYNC_AGENT_EXPERIMENT, source, ...RECORDED }
 }
 
-/** Selects a source. Fields with a default of the previous source get the default of the new one. */
+/** Selects a source. Fields with a default of the previous source get the default of the new source. */
 export function withSource(draft: PlannerDraft, source: SourceKind): PlannerDraft {
   const next = { ...draft, source }
   for (const key of Object.keys(RECORDED) as (keyof typeof RECORDED)[]) {

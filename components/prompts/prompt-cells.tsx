@@ -5,7 +5,7 @@ import { formatPoints, formatScore, formatSigned, percentText, plural } from '..
 import { firstLine } from '../format/text.ts'
 import { MarkedText } from '../rollouts/marked-text.tsx'
 
-/** The number of visits that a change needs: the last two, and an earlier one. */
+/** The number of visits needed to compute a change: the last two visits, and an earlier visit. */
 export const CHANGE_VISITS = RECENT_VISITS + 1
 
 export function PromptName({ prompt }: { prompt: Pick<PromptRowDto, 'promptId' | 'preview'> }) {

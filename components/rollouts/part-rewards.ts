@@ -7,7 +7,7 @@ import type { TextMark } from './text-marks.ts'
 type ResponseMessages = Parameters<typeof messageText>[0]
 
 interface MessageRewards {
-  /** The reward of the whole message; null if only spans have one. */
+  /** The reward of the whole message; null if only spans have rewards. */
   score: number | null
   spans: readonly Span[]
 }

@@ -12,7 +12,7 @@ export interface MarkData {
   rolloutMark?: MarkLook
 }
 
-/** A formula whose braces nest deeper is shown as its source. */
+/** Maximum nesting of braces. A formula with deeper nesting is shown as its source. */
 const MAX_BRACES = 40
 const MAX_FORMULA_CHARS = 4_000
 /** Maximum number of formulas typeset per chunk. Further formulas are shown as their source. */
@@ -60,7 +60,7 @@ class Pass {
       }
       if (child.type !== 'text') continue
       for (const part of this.#text(child, inCode)) {
-        // A line end is drawn as a line break, so one after <br> or a displayed formula would be a second break.
+        // A line end is drawn as a line break. A line end after <br> or a displayed formula would be a second break.
         if (endsLine && part.type === 'text') part.value = part.value.replace(/^[ \t]*\n/, '')
         const { dataMath, dataBody } = part.type === 'element' ? part.properties : {}
         endsLine = dataMath === 'display' && dataBody !== undefined

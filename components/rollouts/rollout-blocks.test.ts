@@ -118,6 +118,6 @@ test.each([
   const start = process.cpuUsage()
   rolloutBlocks(text)
   rolloutBlocks(`<tool_call>${text}</tool_call>`)
-  // Quadratic time would be more than ten seconds.
+  // A parser that takes quadratic time would need more than ten seconds.
   expect(process.cpuUsage(start).user / 1_000).toBeLessThan(2_000)
 })

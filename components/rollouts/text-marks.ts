@@ -48,7 +48,10 @@ export function markProps({ kind, level, title = MARK_TEXT[kind] }: MarkLook) {
 export type MarkLook = Pick<TextMark, 'kind' | 'level' | 'title'>
 
 const MAX_SEARCH_MARKS = 500
-/** Maximum number of candidates checked for the answer. A text of one repeated character has one at each position. */
+/**
+ * Maximum number of candidates checked for the answer. A text of one repeated character has a candidate at each
+ * position.
+ */
 const MAX_CANDIDATES = 2_000
 
 /**

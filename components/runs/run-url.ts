@@ -26,7 +26,7 @@ export interface RunUrl {
   /** The compared ranges of steps, as `9-10`. Null compares the ranges around the largest sudden change. */
   before: StepRange | null
   after: StepRange | null
-  /** The dimension of the comparison. Null selects the one that explains most of the change. */
+  /** The dimension of the comparison. Null selects the dimension that explains most of the change. */
   dimension: Dimension | null
   /** The data source of the comparison; null compares all. */
   source: string | null
@@ -171,7 +171,7 @@ export function againstBefore(
   const [first, newest] = [before[0], before.at(-1)]
   if (first === undefined || newest === undefined) return null
   const from = first.step
-  // The range can begin inside the newest bin before it.
+  // The newest earlier bin can extend into `after`, so its last step is limited.
   const to = Math.min(lastOf(newest), after.from - 1)
   return { before: { from, to }, after, dimension: null }
 }

@@ -39,7 +39,7 @@ export function RunsPage() {
     placeholderData: keepPreviousData,
   })
   const first = list.data?.pages[0]
-  // A run whose figures changed between the reads of two pages may be on both, so duplicates are removed.
+  // A run whose figures changed between the reads of two pages may be on both pages, so duplicates are removed.
   const rows = useMemo(() => {
     const all = list.data?.pages.flatMap((page) => page.items)
     return all && [...new Map(all.map((run) => [idOf(run), run])).values()]

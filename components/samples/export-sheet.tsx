@@ -38,7 +38,7 @@ export function ExportSheet({
 
 type State =
   | { is: 'idle' }
-  // `rows` is null while a Parquet file arrives, whose rows are not counted.
+  // `rows` is null for a Parquet file, because its rows are not counted.
   | { is: 'running'; rows: number | null; bytes: number }
   | { is: 'done'; rows: number | null; bytes: number; name: string }
   | { is: 'stopped' }

@@ -56,11 +56,7 @@ export function Choice<Option extends string>({
   )
 }
 
-/**
- * A text filter, applied on Enter and on blur rather than on every key. Invalid text stays in the field, with a message
- * beside it.
- */
-/** The message for text that is not the number that a filter takes. */
+/** The message for text that is not a number of the given type; null for valid text. */
 function numberProblem(
   numeric: 'integer' | 'decimal' | undefined,
   text: string | null,
@@ -70,6 +66,10 @@ function numberProblem(
   return finiteOf(text) === undefined ? 'Enter a number.' : null
 }
 
+/**
+ * A text filter, applied on Enter and on blur rather than on every key. Invalid text stays in the field, with a message
+ * beside it.
+ */
 export function TypedFilter({
   label,
   placeholder,
@@ -84,7 +84,7 @@ export function TypedFilter({
   value: string | null
   width: string
   numeric?: 'integer' | 'decimal'
-  /** The message for invalid text, which is not committed; null for valid text. */
+  /** Returns the message for invalid text, or null for valid text. Invalid text is not committed. */
   problemOf?(text: string | null): string | null
   onCommit(text: string | null): void
 }) {

@@ -21,8 +21,8 @@ interface Wanted {
 const queues = new WeakMap<Client, Wanted[]>()
 
 /**
- * Reads the first lines of a sample together with those of other samples whose rows appear now. Null if the sample has
- * no texts.
+ * Reads the first lines of a sample in one request with other samples whose rows appear now. Null if the sample has no
+ * texts.
  */
 function readFirstLines(client: Client, id: string): Promise<FirstLinesDto | null> {
   return new Promise((resolve, reject) => {

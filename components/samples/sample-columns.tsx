@@ -214,8 +214,8 @@ function ExtraValue({ value }: { value: unknown }) {
 }
 
 /**
- * The default columns. A column that a filter fixes to one value is omitted. All of them fit into a window of 1,440
- * px.
+ * The default columns. A column that a filter fixes to one value is omitted. All default columns fit into a window of
+ * 1,440 px.
  */
 function defaultColumns({ filter }: Pick<SampleView, 'filter'>, narrow: boolean): string[] {
   const labels = filter.label !== undefined || filter.annotated === true ? ['labels'] : []

@@ -109,7 +109,7 @@ export function SamplesPage() {
     if (!list.isFetchingNextPage) void fetchNextPage()
   }
   const { text, ...otherFilters } = filter
-  // Disabled for a sorted list, which searches only the newest samples, whereas the count includes all samples.
+  // Disabled for a sorted list, because it searches only the newest samples, but the count includes all samples.
   const searchable = useQuery(
     trpc.samples.count.queryOptions(otherFilters, {
       enabled: needsMore && text !== undefined && !isSorted,
@@ -345,7 +345,8 @@ function withWidth(
 type Searched = SamplePageDto['searched']
 
 /**
- * Sums the number of searched samples over pages. All pages of a sorted list search the same samples, which count once.
+ * Sums the number of searched samples over pages. All pages of a sorted list search the same samples, so these samples
+ * count once.
  */
 function sumOfSearched(pages: readonly SamplePageDto[], isSorted: boolean): Searched | null {
   const last = pages.at(-1)?.searched
@@ -377,7 +378,7 @@ function textsText({ samples, dropped }: NonNullable<Searched['texts']>, total?:
   return dropped === 0 ? looked : `${looked}, ${formatCount(dropped)} removed by retention`
 }
 
-/** The progress of a search. `all` counts the samples whose texts it searches. */
+/** The progress of a search. `all` is the number of samples whose texts are searched. */
 function searchProgress(searched: Searched, all: SampleCountDto | undefined): string {
   const looked = searched.texts
     ? textsText(searched.texts, all?.exact ? all.samples : undefined)

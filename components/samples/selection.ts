@@ -19,7 +19,7 @@ export function noneSelected(key: string): Selected {
   return { key, ids: new Set(), all: false, last: null }
 }
 
-/** Toggles one sample, or with `range` all samples since the last toggled one. */
+/** Toggles one sample, or with `range` all samples between it and the last toggled sample. */
 export function toggled(
   selected: Selected,
   rows: readonly { id: string }[],

@@ -17,7 +17,7 @@ export interface SettingField<Value = unknown> {
   inputMode?: 'numeric' | 'decimal'
   /** The value of an empty field. */
   empty: Value
-  /** Parses trimmed text. Returns undefined for invalid text, whose error message is `wrong`. */
+  /** Parses trimmed text. Returns undefined for invalid text; `wrong` is its error message. */
   read(text: string): Value | undefined
   wrong: string
 }
@@ -107,7 +107,7 @@ export interface RegisterDraft extends SettingsDraft {
   ifUnreachable: 'refuse' | 'keep'
 }
 
-/** The edit form; an empty key keeps the current one. */
+/** The edit form; an empty key keeps the current key. */
 export interface EditDraft extends SettingsDraft {
   url: string
   removeKey: boolean
@@ -251,7 +251,10 @@ const FORM_WORDS = [
   ['Add "engine" (not "auto") and "model".', 'Select the engine and enter the model.'],
 ] as const
 
-/** The hint in the words of a form. For the edit form, which cannot save unreachable servers, it omits how to do so. */
+/**
+ * The hint in the words of a form. The edit form cannot save unreachable servers, so its hint does not offer to keep
+ * them.
+ */
 function formHint(hint: string, form: 'register' | 'edit'): string {
   if (form === 'edit') return hint.replace(/, or register it with "ifUnreachable"[^.]*/, '')
   return FORM_WORDS.reduce((text, [api, words]) => text.replace(api, words), hint)

@@ -40,7 +40,7 @@ export function collectKeys(
       onQuery(query)
     }
   }
-  // In the capture phase, this handler runs before those of the page.
+  // In the capture phase, this handler runs before the page's handlers.
   target.addEventListener('keydown', onKey, { capture: true })
   return () => target.removeEventListener('keydown', onKey, { capture: true })
 }

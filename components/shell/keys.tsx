@@ -41,7 +41,7 @@ function createRegistry(): KeyRegistry {
   let all: readonly KeyBinding[] = []
   const changed = () => {
     const bindings = sources.flatMap((source) => source.current)
-    // A shortcut of a page replaces that of the shell.
+    // A page's shortcut replaces the shell's shortcut with the same key.
     all = bindings.filter(
       ({ key }, at) => key === null || bindings.findLastIndex((each) => each.key === key) === at,
     )

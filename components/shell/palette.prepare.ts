@@ -75,7 +75,7 @@ export function matchEntries(
   return found.slice(0, MAX_FOUND)
 }
 
-/** Smaller than the difference of two match classes, so it only breaks ties. */
+/** The bonus is smaller than the difference between two match classes, so it only breaks ties. */
 function visitBonus(entry: PaletteEntry, recent: readonly string[]): number {
   const at = entry.href === null ? -1 : recent.indexOf(entry.href)
   return at === -1 ? 0 : 50 - at

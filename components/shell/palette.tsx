@@ -179,7 +179,7 @@ function Option({
   id: string
   entry: PaletteEntry
   chosen: boolean
-  /** A section title already names the kind of its entries. */
+  /** Whether the section has a title. The title names the kind of the entries, so the entries do not. */
   titled: boolean
   onPoint(): void
   onTake(): void

@@ -9,7 +9,7 @@ import { MENU_POPUP } from './action-menu.tsx'
 import { FIELD_BOX } from './field.tsx'
 import type { Primitive, SelectOption } from './select.tsx'
 
-/** More options render noticeably slowly. The search finds the others. */
+/** Maximum number of listed options, because more would render slowly. The search finds the others. */
 const MAX_LISTED = 200
 
 const POPUP = `${MENU_POPUP} flex max-h-[min(380px,var(--available-height))] min-w-(--anchor-width) max-w-[min(440px,var(--available-width))] flex-col`

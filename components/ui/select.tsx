@@ -37,7 +37,7 @@ let loaded: Lists | null = null
 
 /**
  * The lists are loaded when the pointer or the focus first reaches a select, because their scripts take 24 kB
- * compressed, and 74 kB with those that position a popup.
+ * compressed, and 74 kB with the scripts that position a popup.
  */
 async function loadLists(): Promise<Lists> {
   loaded = await import('./select-lists.tsx')

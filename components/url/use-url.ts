@@ -19,7 +19,7 @@ export function useUrl<T>(
 ): [state: T, set: (change: Partial<T>, how?: 'push' | 'replace') => void] {
   const params = useSearchParams()
   const pathname = usePathname()
-  /** Used until `useSearchParams` returns this query. */
+  /** The query that was written last. It applies until `useSearchParams` returns it. */
   const [written, setWritten] = useState<{ over: unknown; query: string } | null>(null)
   const query = written?.over === params ? written.query : params.toString()
   const state = useMemo(() => codec.parse(new URLSearchParams(query)), [codec, query])

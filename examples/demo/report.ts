@@ -26,8 +26,8 @@ export interface Report {
   byPolicy: ReportRow[]
   groups: { n: number; allRight: number; noneRight: number; size: number | null } | null
   /**
-   * `n` counts the pairs of a correct and an incorrect response in one group, `preferred` those in which the model
-   * prefers the correct one; a tie counts 0.5.
+   * `n` counts the pairs of a correct and an incorrect response in one group. `preferred` counts the pairs in which the
+   * model prefers the correct response; a tie counts 0.5.
    */
   pairs: { n: number; preferred: number } | null
 }

@@ -163,7 +163,7 @@ test('each run has a result file, and the table lists all of them', async () => 
   expect(rows[0]).toMatch(/^\| barrier@256 +\| +600\.0 /)
   // 31.7 % less than the barrier; verl PR 2854 reports 30.85 %.
   expect(rows[1]).toMatch(/^\| both@256 +\| +410\.0 .*\+2\.50 % .* 31\.7 % \| +30\.85 % \|$/)
-  // The bound is the planner's.
+  // The planner's bound is 320 s per step.
   expect(rows[1]).toMatch(/^\| both@256 +\| +410\.0 \| +0\.0 \| +320\.0 \| +\+28\.13 % \|/)
 })
 

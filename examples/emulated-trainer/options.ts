@@ -52,7 +52,10 @@ rewards. Prints the step time of each strategy.
 
 Strategies: ${STRATEGIES.join(', ')}.`
 
-/** The strategies of verl PR 2854's experiment, and `all`, with its limit of 256, then three without a limit. */
+/**
+ * The strategies of the experiment in verl PR 2854, and `all`, with the experiment's limit of 256 concurrent rewards;
+ * then three strategies without a limit.
+ */
 const USUAL = 'barrier@256,pipeline@256,off_policy@256,both@256,all@256,pipeline,off_policy,both'
 
 /** Prints the help and returns null for --help. @throws Error naming the problem */

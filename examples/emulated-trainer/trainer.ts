@@ -45,7 +45,7 @@ export async function emulate(emulation: Emulation): Promise<Emulated> {
   const { phases, steps, prompts, responses, miniBatches } = job
   const { ahead, byMiniBatch, streamed } = traitsOf(run.strategy)
   const api = createTRPCClient<AppRouter>({ links: [httpLink({ url: `${url}/api/trpc` })] })
-  // Opens the connection before the clock starts, because only the first step of a real trainer opens one.
+  // Opens the connection before the clock starts, because a real trainer opens a connection only in its first step.
   await api.session.get.query()
   const spans: PlannedSpan[] = []
   const endsMs: number[] = []

@@ -70,7 +70,7 @@ function workedResults(steps: readonly Step[]): number[] {
   return results
 }
 
-/** One step is wrong, and later steps continue from it. */
+/** One step is wrong, and later steps use its wrong result. */
 function slippedResults(draw: Draw, steps: readonly Step[]): number[] {
   const at = draw.integer(0, steps.length - 1)
   const results: number[] = []
@@ -105,7 +105,7 @@ function work(draw: Draw, steps: readonly Step[], results: readonly number[]): s
   return [draw.pick(OPENINGS) + lines[0], ...lines.slice(1)]
 }
 
-/** A slip can make a division uneven. */
+/** Rounds to two decimals, because after a slip a division may leave a remainder. */
 function shown(value: number): string {
   return String(Math.round(value * 100) / 100)
 }

@@ -23,7 +23,8 @@ const TITLE_PX = 26
 const LINE_PX = 18
 const LEGEND_PX = 30
 /**
- * Target height of all rows together, px. Rows are 1 to `MAX_ROW_PX` high, so few rows take less and many take more.
+ * Target height of all rows together, px. Each row is 1 to `MAX_ROW_PX` high, so a few rows take less height and many
+ * rows take more.
  */
 const ROWS_PX = 480
 const MAX_ROW_PX = 18

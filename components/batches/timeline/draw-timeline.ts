@@ -87,7 +87,7 @@ function tickText(ms: number, stepMs: number): string {
   return durationText(ms).replace(/\.0+(?=\D)/, '')
 }
 
-/** Draws the time grid and the collapsed ranges, which are behind the rows. */
+/** Draws the time grid and the collapsed ranges behind the rows. */
 export function drawBackdrop(p: Painter, scene: TimelineScene): void {
   const { plot } = scene
   const bottom = plot.y + plot.height

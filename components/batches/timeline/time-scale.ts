@@ -11,7 +11,7 @@ const MIN_IDLE_MS = 2_000
 const MIN_IDLE_SHARE = 0.1
 /** The length of a collapsed range, as a share of the length of all other ranges. */
 const BREAK_SHARE = 0.025
-/** The number of time buckets used to find idle ranges. The shortest collapsed range covers about 200 of them. */
+/** The number of time buckets used to find idle ranges. The shortest collapsed range covers about 200 buckets. */
 const BUCKETS = 2_048
 
 /**

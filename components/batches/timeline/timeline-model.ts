@@ -148,8 +148,8 @@ function dropDisplaced(groups: Map<number, GroupTrack>, most: number): void {
 }
 
 /**
- * True if the model missed a result, so that a full read is needed. The time ranges of successive responses overlap,
- * so only a result that was committed after the overlap is missed.
+ * True if the model missed a result, so that a full read is needed. The time ranges of successive responses overlap, so
+ * the model misses a result only if its commit took longer than the overlap.
  */
 export function hasHoles(model: TimelineModel): boolean {
   if (model.groups.size !== model.groupsInPart) return true

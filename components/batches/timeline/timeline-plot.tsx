@@ -169,7 +169,8 @@ export function TimelinePlot({
     onPoint(focus)
   })
 
-  // React's wheel listeners are passive and cannot keep a pinch from zooming the page, so this one is added directly.
+  // React adds wheel listeners as passive, so they cannot keep a pinch from zooming the page. This listener is added
+  // directly.
   const wheel = useRef<(event: WheelEvent) => void>(() => {})
   wheel.current = (event) => {
     const { x, ms } = placer(scene)

@@ -30,7 +30,8 @@ export function waitText(cause: WaitCause, ms: number): string {
 }
 
 /**
- * The longer stage of a sample with its time: the queue, or scoring, from first dispatch to result with all attempts.
+ * The longer stage of a sample with its duration: the queue, or scoring, which lasts from the first dispatch to the
+ * result.
  */
 export function longerStage(sample: { queueMs: number; scoreMs: number }): string {
   const { queueMs, scoreMs } = sample

@@ -15,7 +15,7 @@ export const WAIT_CAUSES: readonly WaitCause[] = ['queue', 'router', 'service', 
 export interface TimelineRow {
   track: GroupTrack
   /**
-   * The earlier of the first dispatch of a finished sample and the claim of a pending one; null if there is neither.
+   * The first dispatch of a finished sample or the claim of a pending sample, whichever is earlier; null without both.
    */
   startMs: number | null
   /** Time of completion; null while the group runs. */

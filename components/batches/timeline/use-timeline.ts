@@ -30,7 +30,7 @@ export function useTimeline(batchId: string, part: number) {
       const torn =
         known !== null && hasHoles(known) && Date.now() - wholeAt.current >= MIN_FULL_READ_GAP_MS
       const answer = await read(torn ? null : (known?.cursor ?? null))
-      // A final full read finds results that are dated before an earlier response but were committed after it.
+      // A result may be dated before an earlier response but committed after it. A final full read finds such results.
       const last = answer.ended && !answer.full ? await read(null) : answer
       return mergeTimeline(known, last)
     },

@@ -47,8 +47,8 @@ interface Member {
 }
 
 /**
- * Returns the sample of the same group to compare a sample with: the one whose score differs most, or the next one if
- * no scores differ. Null if the group has no other sample.
+ * Returns the sample of the same group to compare a sample with: the sample whose score differs most, or the next
+ * sample if no scores differ. Null if the group has no other sample.
  */
 export function counterpartOf(siblings: readonly Member[], id: string): string | null {
   const at = siblings.findIndex((sibling) => sibling.id === id)

@@ -82,7 +82,7 @@ Exported files can be imported again. The filters are those of the Samples page;
     const filter = filterOf(values)
     if (values.batch !== undefined) filter.set('batch', batchIdOf(values.batch))
     if (split !== undefined) filter.set('split', split)
-    // A rescore has the rollouts of its source batch, which would be in the step's file twice.
+    // A rescore has the rollouts of its source batch, so the file of the step would contain them twice.
     if (isDump && values.batch === undefined && values.run !== undefined) {
       if (!filter.has('rescored')) filter.set('rescored', 'false')
     }

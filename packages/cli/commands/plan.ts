@@ -10,7 +10,7 @@ import { usageError } from '../exit-codes.ts'
 import { wholeNumber } from '../option-values.ts'
 import { AWAY_MS, batchIdOf } from '../wait-batch.ts'
 
-/** A plan takes up to 2 s, and eight others may be queued before it. */
+/** A plan takes up to 2 s, and eight other plans may be queued before it. */
 const ANSWER_MS = 60_000
 /** Seconds, from the async reward agent's experiment (verl PR 2854). */
 const USUAL_REWARD = '1-40'

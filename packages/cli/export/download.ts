@@ -135,7 +135,7 @@ function addressOf({ format, filter, columns, kept }: DownloadQuery, after: stri
   return `${EXPORT_PATH}?${search}`
 }
 
-/** Adds to the error where the rows received so far are. */
+/** Adds the location of the rows received so far to the error. */
 export async function leaving(error: unknown, target: ExportTarget): Promise<unknown> {
   const where = await target.leave()
   if (!(error instanceof CliError) || where === null) return error

@@ -7,7 +7,7 @@ import { sampleOfRow } from './last-sample.ts'
 import { RowTracker } from './row-tracker.ts'
 
 export interface ExportTarget {
-  /** Number of rows already in the target, including a CSV header, and the last of them. */
+  /** Number of rows already in the target, including a CSV header, and the last row. */
   readonly before: { rows: number; lastRow: Buffer | null }
   write(bytes: Buffer): Promise<void>
   /** Returns false if the written data cannot be discarded. */

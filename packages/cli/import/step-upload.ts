@@ -13,7 +13,7 @@ export interface UploadContext {
 
 /**
  * Uploads one step into one batch: submits the first chunk with an idempotency key, appends the other chunks by their
- * start index, and closes the batch. Repeating it, from the start or after a lost answer, stores nothing twice.
+ * start index, and closes the batch. A repeated upload or call stores nothing twice.
  */
 export class StepUpload {
   readonly step: ImportStep

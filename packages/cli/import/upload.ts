@@ -11,7 +11,7 @@ const MAX_CHUNK_ROWS = 5_000
  * refuses bodies over 256 MiB.
  */
 const CHUNK_CHARS = 4 << 20
-/** Over all incomplete chunks. A file that mixes steps has several of them. */
+/** Maximum characters of all incomplete chunks together. A file that mixes steps has several incomplete chunks. */
 const MAX_WAITING_CHARS = 32 << 20
 
 export interface UploadState {

@@ -8,7 +8,7 @@ export interface NumberedLine {
   /** From 1. */
   number: number
   text: string
-  /** The error of an unreadable line, whose `text` is empty; null for a readable line. */
+  /** The error of an unreadable line; null for a readable line. An unreadable line has an empty `text`. */
   problem: string | null
 }
 

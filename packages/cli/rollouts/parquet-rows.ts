@@ -17,7 +17,7 @@ export interface ParquetRow {
   values: JsonObject
 }
 
-/** Maximum uncompressed size of the columns of a row group, which are in memory together. */
+/** Maximum uncompressed size of the columns of a row group. All of these columns are in memory together. */
 const MAX_GROUP_BYTES = 512 << 20
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })

@@ -254,7 +254,7 @@ describe('verl’s rollout_data_dir dump', () => {
       rewardExtraInfo: { acc: true, pred: '2', nested: { a: [1] } },
       extraInfo: { request_id: 'r9' },
     })
-    // The reward columns belong to the old score, so they are not the reward extra info of a new one.
+    // The reward columns belong to the old score, so they are not the reward extra info of a new score.
     expect(unscored?.sample).not.toHaveProperty('rewardExtraInfo')
     expect(unscored?.sample.extraInfo).toEqual(columns)
   })

@@ -12,7 +12,7 @@ export { RolloutFileError } from './lines.ts'
 export type { GivenScores, Rollout, RolloutFormat } from './rollout.ts'
 
 export interface OpenOptions {
-  /** For dump rows that do not name one. */
+  /** The data source of dump rows that do not name a data source. */
   dataSource?: string | undefined
   /** Default: `log`. */
   scores?: GivenScores
@@ -250,7 +250,7 @@ function looksLikeHeader(text: string): boolean {
   return /^"?\w+"?(,"?[\w.]+"?)+$/.test(text.trim())
 }
 
-/** With `python`, NaN and Infinity, which Python's dumps contain, become null instead of an error. */
+/** With `python`, NaN and Infinity become null instead of an error, because Python writes them into JSON. */
 function parseLine(text: string, python: boolean): JsonObject {
   if (!python) return parseJsonObject(text)
   try {

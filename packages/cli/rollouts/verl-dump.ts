@@ -9,8 +9,8 @@ export function looksLikeVerlDump(first: JsonObject): boolean {
 
 /**
  * Reads a line of verl's dump. Rows with the same `input` form a group, unless there is a `uid` column. In the dumps of
- * verl's validation, that column has `<uid>_<session>_<index>`, and `<uid>` is the prompt's id. Extra columns become
- * the reward extra info of a kept score. Otherwise they and the score go to `extraInfo`.
+ * verl's validation, that column has `<uid>_<session>_<index>`, and `<uid>` is the prompt's id. If the score is kept,
+ * extra columns become the reward extra info. Otherwise, extra columns and score go to `extraInfo`.
  * @throws Error naming the field
  */
 export function readVerlDump(line: JsonObject, dataSource: string, scores: GivenScores): Rollout[] {
@@ -46,7 +46,7 @@ export function readVerlDump(line: JsonObject, dataSource: string, scores: Given
   ]
 }
 
-/** They do not come from the reward. */
+/** Columns that do not come from the reward. */
 const OTHER_COLUMNS: ReadonlySet<string> = new Set(['request_id', 'sample_id'])
 
 function splitColumns(columns: JsonObject): {

@@ -17,7 +17,7 @@ from rewardops.samples import camel_case
 from tests.service import free_port
 from tests.transports import TRANSPORTS
 
-#: A service that never answers is by default reported only after 4 s, with the same error.
+#: By default, a service that never answers is reported only after 4 s, with the same error.
 SOON = {"connect_s": 0.5}
 
 
@@ -97,7 +97,7 @@ class Web:
         self.ended.set()
         self.server.shutdown()
         self.server.server_close()
-        # Closes kept-alive connections, which would otherwise still be answered.
+        # Closes kept-alive connections, because requests on them would otherwise still be answered.
         for connection in self.connections:
             try:
                 connection.shutdown(socket.SHUT_RDWR)
@@ -415,7 +415,7 @@ class Errors(unittest.TestCase):
 
     def test_a_batch_is_cancelled_if_a_later_part_of_it_is_refused(self):
         answers = (STORED, refusal(422, "run_limit"), DONE)
-        # With a key, the caller can submit the same batch again, which continues after its first part.
+        # With a key, the caller can submit the same batch again. The submit then continues after the first part.
         for key, called in ((None, ["submit", "append", "cancel"]), ("k", ["submit", "append"])):
             with (
                 self.subTest(key=key),

@@ -44,7 +44,7 @@ class Loop:
         return self.manager
 
     def __exit__(self, *_):
-        # The workers are killed, because those of the next manager have the same names.
+        # The workers are killed, because the next manager's workers have the same names.
         for worker in self.manager.reward_loop_workers:
             ray.kill(worker)
 

@@ -64,9 +64,9 @@ export interface RewardOpsClient {
   /** Submits a batch. A missing idempotency key is generated, so that the call is safe to retry after a lost answer. */
   submit(batch: BatchInput): Promise<SubmitResult>
   /**
-   * Submits a batch and returns a pipeline of its rewards. With the same `idempotencyKey`, and the cursor of the
-   * last chunk as `after`, a restarted trainer continues where it stopped. `signal` ends the waits of `next`, also that
-   * for the submit. The submit goes on, so that `cancel` finds its batch.
+   * Submits a batch and returns a pipeline of its rewards. With the same `idempotencyKey`, and the cursor of the last
+   * chunk as `after`, a restarted trainer continues where it stopped. `signal` ends every wait of `next`, including the
+   * wait for the submit. The submit itself continues, so that `cancel` finds its batch.
    */
   computeRewardPipeline(
     batch: BatchInput,

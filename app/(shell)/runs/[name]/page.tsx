@@ -14,7 +14,7 @@ export function generateStaticParams(): { name: string }[] {
 type Props = { params: Promise<{ name: string }> }
 
 export async function generateMetadata({ params }: Props): Promise<Metadata> {
-  // Next decodes the parameters of this function, but not those of the page.
+  // Next decodes the parameters of `generateMetadata`, but not the parameters of `Page`.
   return { title: (await params).name }
 }
 

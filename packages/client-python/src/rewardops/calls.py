@@ -41,7 +41,8 @@ MAX_BACKOFF_S = 2.0
 TRIES_OF_INTERNAL = 3
 #: Seconds that a client waits until its other event loops have closed their connections.
 CLOSE_S = 2.0
-#: Seconds after which a call that waits for a reward was probably ended by a time limit of the client or of a proxy.
+#: A call that fails after waiting this many seconds for a reward was probably ended by a time limit of the client or of
+#: a proxy.
 LONG_S = 5.0
 #: Seconds without an answer after which a warning is logged. Long polls are answered sooner.
 QUIET_S = 30.0
@@ -295,7 +296,7 @@ class Calls:
         begun = time.monotonic()
         tries = internal = 0
         failing_since: float | None = None
-        # A starting service answers, so a silent one is retried only for `connect_s`.
+        # A starting service answers, so a service that does not answer is retried only for `connect_s`.
         met = not first
         while True:
             now = time.monotonic()

@@ -156,7 +156,7 @@ class AsyncRewardOps:
             envelope["reward"] = spec
         parts = await parts_of(prepared.samples)
         envelope["open"] = open or len(parts) > 1
-        # Without a key of its own, the caller cannot complete the batch, which would stay open.
+        # Without its own idempotency key, the caller cannot complete the batch, and the batch would stay open.
         abandons = envelope["open"] and idempotency_key is None
         submitting = asyncio.ensure_future(
             self.calls.call(

@@ -42,7 +42,8 @@ class RewardOpsError(Exception):
         self.retry_after_s = retry_after_s
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Exceptions with keyword arguments cannot be pickled without this, and trainers pass them between processes.
+        # Trainers pass exceptions between processes. Without this method, exceptions with keyword arguments cannot be
+        # pickled.
         state = {
             "reason": self.reason,
             "hint": self.hint,

@@ -81,7 +81,7 @@ class AiohttpHttp:
             return no_answer(inner, connect_s, answer_s)
         if isinstance(error, aiohttp.ClientConnectorError) and isinstance(inner, OSError):
             return no_answer(inner, connect_s, answer_s)
-        # Before aiohttp 3.10, only the message tells a timeout of the connection from one of the answer.
+        # Before aiohttp 3.10, only the message distinguishes a timeout of the connection from a timeout of the answer.
         if isinstance(error, asyncio.TimeoutError) and "Connection timeout" in str(error):
             return NoAnswer(f"no connection within {connect_s:g} s", sent=False)
         if isinstance(error, asyncio.TimeoutError):

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from rewardops.address import Address
 from rewardops.http_answer import Answer, NoAnswer, keep_alive, no_answer
 
-#: In seconds. The service closes idle connections after 65 s, proxies often after 60 s.
+#: A connection that was idle for this many seconds is not reused. The service closes idle connections after 65 s,
+#: proxies often after 60 s.
 IDLE_S = 30.0
 HEAD_BYTES = 64 << 10
 

@@ -20,8 +20,8 @@ MAX_STEP = 2_147_483_647
 COMPONENT_STEPS = 200
 #: Maximum number of steps for which `runs.get` returns single steps instead of bins.
 SINGLE_STEPS = 1000
-#: Seconds. The service computes the figures of ended batches within seconds. Figures that are still missing then are
-#: left out.
+#: Seconds to wait for the figures of ended batches. The service computes the figures within seconds. Missing figures
+#: are left out.
 ROLL_UP_S = 30.0
 POLL_S = 0.25
 

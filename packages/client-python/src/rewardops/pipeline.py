@@ -77,7 +77,7 @@ class AsyncBatch:
                 reason=INVALID_INPUT,
             )
         async with self._appending:
-            # The uids of groups without one continue from the samples that are already in the batch.
+            # Groups without a uid get numbered uids, which continue after the samples that are already in the batch.
             sent = prepare(
                 data,
                 group_size=group_size,

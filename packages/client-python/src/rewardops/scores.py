@@ -209,7 +209,7 @@ class Scores:
         values = self._filled(missing)
         places: list[tuple[int, int, float | None]] = []
         for row, rewards in enumerate(self.rewards):
-            # A substituted score belongs to no token, so it is placed like the value for a missing one.
+            # A substituted score belongs to no token, so it is placed like the value for a missing score.
             if self.score[row] is None or self.substituted[row]:
                 place = self.position[row]
                 if place is not None:

@@ -7,7 +7,7 @@ import { PageSkeleton } from '../../../../../components/shell/page-skeleton.tsx'
 type Props = { params: Promise<{ name: string }> }
 
 export async function generateMetadata({ params }: Props): Promise<Metadata> {
-  // Next decodes the parameters of this function, but not those of the page.
+  // Next decodes the parameters of `generateMetadata`, but not the parameters of `Page`.
   return { title: `Prompts of ${(await params).name}` }
 }
 

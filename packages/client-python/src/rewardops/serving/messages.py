@@ -12,7 +12,7 @@ from rewardops.serving.results import brief, error_entry
 #: A longer message is not read.
 MAX_BYTES = 64 << 20
 
-#: Types of a message's values, by its first one.
+#: Types of a message's other values, by its first value.
 _TYPES: dict[str, list[type]] = {"ready": [bool], "failed": [str], "done": [int, dict]}
 
 

@@ -60,8 +60,8 @@ def main(
 
 
 def _settle_in(parent: int, enclosure: Enclosure) -> None:
-    # The process gets its own group: Ctrl-C in the terminal reaches only the server, and child processes die with
-    # this one.
+    # The process gets its own group. Ctrl-C in the terminal then reaches only the server, and child processes die with
+    # this process.
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

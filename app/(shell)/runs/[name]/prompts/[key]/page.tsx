@@ -7,7 +7,7 @@ import { PageSkeleton } from '../../../../../../components/shell/page-skeleton.t
 type Props = { params: Promise<{ name: string; key: string }> }
 
 export async function generateMetadata({ params }: Props): Promise<Metadata> {
-  // Next decodes the parameters of this function, but not those of the page.
+  // Next decodes the parameters of `generateMetadata`, but not the parameters of `Page`.
   return { title: `Prompt of ${(await params).name}` }
 }
 
