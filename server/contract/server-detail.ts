@@ -30,7 +30,10 @@ export interface ServerMinuteDto {
   busy: number
   /** Invalid responses. */
   corrupt: number
-  /** Requests that the server refused with a 4xx status, or answered with a withheld or empty reply. */
+  /**
+   * Requests that the server refused with a 4xx status, or answered with a reply that is empty or that a content filter
+   * withheld.
+   */
   client: number
   p50Ms: number | null
   p99Ms: number | null
