@@ -210,8 +210,8 @@ export interface IsolatedProgram {
   env: Record<string, string>
   stdio: ('ignore' | 'pipe')[]
   /**
-   * Memory limit in bytes, in addition to the memory of a fresh process. It applies to the process alone, and to the
-   * process with all its descendants.
+   * Memory limit in bytes, in addition to the memory of a fresh process. It applies to the process itself, and to the
+   * process and its descendants together.
    */
   memoryBytes: number
   binds: readonly SandboxBind[]
