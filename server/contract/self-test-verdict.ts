@@ -4,7 +4,7 @@
  * information or have no known meaning.
  * - `raw`: scores come from the model's head without an activation
  * - `constant`: different texts all score exactly the same
- * - `label_unknown`: the model has several labels, and the registration does not name the one that is the score
+ * - `label_unknown`: the model has several labels, and the registration does not name the label that is the score
  * - `squashed`: scores are activated (sigmoid, softmax) although raw ones were requested
  * - `inverted`: raw and activated scores are swapped (vLLM of late 2025, with its old parameter name)
  * - `truncated`: the end of a long text does not change the score, so the server does not read long responses to their

@@ -357,8 +357,8 @@ export interface Engine {
   /** Routes that a registration can name; empty if there is only one. */
   readonly routes: readonly ScoreRoute[]
   /**
-   * The labels that a registration can give: only an index, a name or an index (`name`), or only index 0 or 1 (`two`);
-   * null if it can give none.
+   * The labels that a registration can give. `index`: an index. `name`: a name or an index. `two`: index 0 or 1. Null
+   * if a registration can give none.
    */
   readonly labels: 'index' | 'name' | 'two' | null
   /**

@@ -86,7 +86,7 @@ export class ServerLauncher {
   async start(): Promise<void> {
     const { log, timings, registry } = this.#o
     const { servers } = this.#options
-    // A busy disk can delay the first queries. No later attempt follows, so they are retried.
+    // A busy disk can delay the first queries. The queries are retried, because no later attempt follows.
     const read = () => throughOutage(() => registry.active(), { forMs: READ_WITHIN_MS })
     const seen = new Map<string, { launch: StoredLaunch | null; host: string | null }>()
     const look = async (row: ServerRow) => {
@@ -474,7 +474,7 @@ export class ServerLauncher {
     this.#o.log.warn({ server: name }, 'not restarted: another service has launched it')
   }
 
-  /** Marks a server that cannot be restarted, because its secrets were lost with the service that launched it. */
+  /** Marks a server as unreachable, because its secrets were lost with the service that launched it. */
   async #notRestarted({ id, input }: Supervised, end: LaunchEnd): Promise<void> {
     this.#running.delete(input.name)
     const row = await this.#o.registry.byNumber(id)

@@ -139,7 +139,7 @@ export class ServerWatch {
   }
 
   async #probe(row: ServerRow, trigger: string | null): Promise<void> {
-    // Without its key, a probe says nothing about the server.
+    // A probe without the server's key says nothing about the server.
     if (row.keyProblem !== null) return
     const result = await probeServer({
       timeoutMs: this.#o.timings.probeTimeoutMs,
