@@ -12,7 +12,7 @@ const BOOT = readProcFile('/proc/sys/kernel/random/boot_id')?.slice(0, 8) ?? ''
  */
 export const PID_SPACE = `${BOOT}.${pidNamespace()}`
 
-/** Marks what belongs to this process, such as its folders, among those of other containers. */
+/** Distinguishes the folders and control groups of this process from those of other processes and containers. */
 export const PROCESS_MARK = `${PID_SPACE}-${process.pid}`
 
 /**
@@ -35,8 +35,8 @@ export function hasThisPidSpace(host: string): boolean {
 }
 
 /**
- * Whether a process belongs to a container of this machine with this host name, but not to this process's container. It
- * is usually an earlier run of this container.
+ * Whether a process belongs to a container of this machine with this host name, but not to this process's container.
+ * Such a process usually belongs to an earlier run of this container.
  */
 export function isOfTwinContainer(host: string): boolean {
   return host !== PROCESS_HOST && host.startsWith(`${hostname()}#${BOOT}.`)
@@ -44,7 +44,7 @@ export function isOfTwinContainer(host: string): boolean {
 
 /**
  * The number of a namespace does not suffice, because the kernel reuses it: a restarted container may get the number
- * and the pids of its earlier run. Its first process starts later.
+ * and the pids of its earlier run. The start time of the first process distinguishes the two runs.
  */
 function pidNamespace(): string {
   const namespace = `${namespaceNumber()} ${startOfFirstProcess()}`

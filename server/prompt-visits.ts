@@ -72,7 +72,9 @@ function recentChange(visits: readonly Visit[]): number | null {
   )
 }
 
-/** Leaves out the passes if a visit has none, because a pass rate cannot be compared with a mean score. */
+/**
+ * Sets `passed` to null for all visits if it is null for any, because a pass rate cannot be compared with a mean score.
+ */
 function comparable(visits: readonly Visit[]): readonly Visit[] {
   if (visits.every(({ passed }) => passed !== null)) return visits
   return visits.map((visit) => ({ ...visit, passed: null }))

@@ -51,9 +51,9 @@ export interface StepBinDto {
 }
 
 /**
- * A step of a run, with the figures of its last batch. Statistics leave out failed and substituted samples. In a bin,
- * counts are sums, `mean` and `quantiles` are the means of the steps, weighted by samples, `std` and `meanError` are
- * those of all samples together, and times are medians over the steps.
+ * A step of a run, with the figures of its last batch, or a bin of several steps. Statistics leave out failed and
+ * substituted samples. In a bin, counts are sums and times are medians over the steps. `mean` and `quantiles` are means
+ * over the steps, weighted by samples. `std` and `meanError` are those of all samples of the bin together.
  */
 export interface RunStepDto {
   step: number
@@ -113,9 +113,12 @@ export interface RunSourceDto {
 
 /** The distribution of scores by step. */
 export interface RunHeatDto {
-  /** `values`: one row per score. `bins`: equal bins, merged from 128 bins per step, so shares are approximate. */
+  /**
+   * `values`: one row per score. `bins`: one row per bin of equal width, computed from 128 bins per step, so shares are
+   * approximate.
+   */
   kind: 'values' | 'bins'
-  /** The score of each row, or the bounds of the bins; ascending. */
+  /** The score of each row (`values`) or the bounds of the bins (`bins`), ascending. */
   edges: number[]
   /** `shares`: the share of the step's samples in each row. */
   steps: { step: number; shares: number[] }[]
@@ -126,12 +129,12 @@ export interface RunDto {
   name: string
   seeded: boolean
   createdAt: string
-  /** Time at which the first batch of this split was submitted, without rescores. Null if there is no batch. */
+  /** Time at which the first batch of this split was submitted. Rescores do not count. Null if there is no batch. */
   startedAt: string | null
   split: 'train' | 'val'
   /** Batches of each split, without rescores. */
   splits: { split: 'train' | 'val'; batches: number }[]
-  /** All batches of this split, without rescored ones. */
+  /** All batches of this split, without rescores. */
   batches: number
   samples: number
   scored: number
@@ -155,6 +158,9 @@ export interface RunDto {
   recent: RunStepDto[]
   sources: RunSourceDto[]
   heat: RunHeatDto | null
-  /** Automatic marks: another reward, a server registered or removed, a rescore. `marks.list` has the manual ones. */
+  /**
+   * Automatic marks: the reward changed, a server was registered or removed, a batch was rescored. `marks.list` has the
+   * manual marks.
+   */
   marks: RunMarkDto[]
 }

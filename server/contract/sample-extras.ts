@@ -29,14 +29,14 @@ export interface ExtraKeyDto {
   values: { text: string; samples: number }[]
 }
 
-/** The output of `samples.extraKeys`, most frequent first. */
+/** The output of `samples.extraKeys`. The most frequent keys come first. */
 export interface ExtraKeysDto {
   keys: ExtraKeyDto[]
   /** Number of searched batches. The newest are searched first. */
   batches: number
   /**
-   * Searched batches whose statistics are not stored yet. Only the newest four contribute keys, from their first 256
-   * samples.
+   * Searched batches whose statistics are not stored yet. Only the newest four of these batches contribute keys, from
+   * their first 256 samples.
    */
   pending: number
   /** True if some keys or older batches are left out. */

@@ -4,7 +4,10 @@ import { Int4, name } from './fields.ts'
 interface SampleField {
   schema: z.ZodType
   type: 'integer' | 'text'
-  /** The place in inputs and exports: before the prompt, or after the response and the inputs of the reward. */
+  /**
+   * The field's place in inputs and exports. `prompt`: before the prompt. `response`: after the response and the inputs
+   * of the reward.
+   */
   about: 'prompt' | 'response'
   /**
    * The outputs that have the field. `details`: `samples.get`. `rows`: also `samples.list` and the Samples table.
@@ -13,7 +16,7 @@ interface SampleField {
   readIn: 'details' | 'rows' | 'results'
   label: string
   unit?: string
-  /** The name of its column in the Samples table. Default: the name of the field. */
+  /** The name of the field's column in the Samples table. Default: the field's name. */
   tableColumn?: string
 }
 
@@ -86,7 +89,7 @@ export function snakeCase(name: string): string {
 }
 
 /**
- * Copies fields of `source` to `target`; missing ones become null. Changes `target` in place, because a second object
+ * Copies fields of `source` to `target`; missing fields become null. Changes `target` in place, because a second object
  * per sample is expensive.
  */
 export function withFields<Target extends object, Source, Name extends keyof Source>(

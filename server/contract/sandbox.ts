@@ -5,7 +5,7 @@ import { z } from 'zod'
  * /run_tests` by this project.
  */
 
-/** A limit that ended a run, or that its program reached. */
+/** A limit that ended a run, or that the program reached during the run. */
 export const SandboxLimit = z.enum([
   'cpu_time',
   'wall_time',
@@ -22,7 +22,7 @@ export type Isolation = 'strong' | 'weak'
 const seconds = z.number().positive().max(3_600).default(10)
 const megabytes = z.number().positive().max(1_048_576).default(1_024)
 
-/** The body of `/run_code`. Further keys of SandboxFusion are ignored. */
+/** The body of `/run_code`. Other SandboxFusion keys are ignored. */
 export const RunCodeRequest = z.object({
   code: z.string(),
   language: z.string(),
@@ -65,7 +65,7 @@ export const RunTestsRequest = z.object({
   setup: z.string().default(''),
   /** Test cases in Python; a case passes unless it raises an exception. */
   cases: z.array(z.string()).min(1).max(10_000),
-  /** The function that the tests call. If null, it is every function that the tests call and do not define. */
+  /** The function that the tests call. Null means every function that the tests call but do not define. */
   entry_point: z.string().nullish(),
   /** `auto`: strong isolation, or weak if the tests need objects of the program. */
   isolation: z.enum(['auto', 'strong', 'weak']).default('auto'),
@@ -125,7 +125,10 @@ export interface SandboxMessage {
   sandbox?: LocalSandbox
 }
 
-/** Returns the URL of a sandbox without `/run_code`, as stored and compared, or null if it is not an HTTP URL. */
+/**
+ * Returns a sandbox's URL without `/run_code`, which is the form that is stored and compared. Returns null if the text
+ * is not an HTTP URL.
+ */
 export function sandboxAddress(text: string): string | null {
   const url = URL.parse(text)
   const isAddress = url !== null && /^https?:$/.test(url.protocol) && url.username === ''

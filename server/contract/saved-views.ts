@@ -20,7 +20,7 @@ export const SaveViewInput = z.strictObject({
   state,
 })
 export type SaveViewInput = z.infer<typeof SaveViewInput>
-/** A saved view, by its number in links. */
+/** A saved view, by id. */
 export const ViewRef = z.strictObject({ id: z.int().min(1).max(MAX_INT4) })
 /** The input of `views.update`. Only the given fields change. */
 export const UpdateViewInput = ViewRef.extend({

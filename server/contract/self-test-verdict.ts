@@ -4,10 +4,11 @@
  * information or have no known meaning.
  * - `raw`: scores come from the model's head without an activation
  * - `constant`: different texts all score exactly the same
- * - `label_unknown`: the model has several labels, and the registration does not name the one that is the score
+ * - `label_unknown`: the model has several labels, and the registration does not name the label that is the score
  * - `squashed`: scores are activated (sigmoid, softmax) although raw ones were requested
  * - `inverted`: raw and activated scores are swapped (vLLM of late 2025, with its old parameter name)
- * - `truncated`: the end of a long text does not change the score, so long responses are not scored whole
+ * - `truncated`: the end of a long text does not change the score, so the server does not read long responses to their
+ *   end
  * - `differs`: the calibration scores differ from those of the other replicas of the model
  * - `unverified`: raw and activated scores are indistinguishable or unrelated, or all raw scores are within 0 to 1 and
  *   the server returned no activated scores

@@ -30,7 +30,10 @@ export interface ServerMinuteDto {
   busy: number
   /** Invalid responses. */
   corrupt: number
-  /** Requests that the server refused with a 4xx status, or answered with a withheld or empty reply. */
+  /**
+   * Requests that the server refused with a 4xx status, or answered with a reply that is empty or that a content filter
+   * withheld.
+   */
   client: number
   p50Ms: number | null
   p99Ms: number | null
@@ -61,8 +64,8 @@ export interface ServerWorkerDto extends WorkerServerStats {
  *   that of its peers
  * - `black_hole`: its share of the requests is at least twice its share of the capacity, and at least half of its
  *   requests fail
- * - `tie_collapse`: at least three servers are equal in capacity, latency, errors and health, and it gets over 60 % of
- *   their requests
+ * - `tie_collapse`: at least three servers are equal in capacity, latency, errors and health, and this one gets over 60 %
+ *   of their requests
  * - `sticky_retries`: retries return to the server that failed, while others are ready
  * - `masked_client_errors`: over 5 % of the requests are refused with a 4xx status, or answered with a withheld or
  *   empty reply

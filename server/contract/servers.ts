@@ -51,7 +51,7 @@ const label = z
 const fixed = {
   /** A discriminative model returns scores; a generative model is a judge. */
   kind: z.enum(['discriminative', 'generative']).default('discriminative'),
-  /** If left out, the model that the server reports. */
+  /** Default: the model that the server reports. */
   model: storableText(256).min(1).nullish(),
 }
 
@@ -114,7 +114,7 @@ export function settingsOf(from: ServerSettings): FilledSettings {
 
 const endOfLabels = (last: string) => `, ${last}); the last one is the score.`
 
-/** The warning of a probe about a model with several labels, if the registration names none. */
+/** The warning of a probe if the model has several labels and the registration names none of them. */
 export function lastLabelWarning(labels: readonly string[]): string {
   const before = labels.slice(0, -1).join(', ')
   const end = endOfLabels(labels.at(-1) as string)
@@ -122,8 +122,8 @@ export function lastLabelWarning(labels: readonly string[]): string {
 }
 
 /**
- * The label that the registration of a server names, or null. The column `label` holds the label in use, which the
- * probe may have chosen. The server's warning then names it as the last one.
+ * Returns the label that a server's registration names, or null if it names none. The column `label` may hold the label
+ * that the probe chose instead. A warning of the server then names this label as the last one.
  */
 export function labelNamedFor({
   label,
@@ -229,8 +229,8 @@ const word = z
   .refine((s) => !s.includes('\u0000'), 'must not contain NUL')
 
 /**
- * The input of `servers.launch`, and an entry of the file of REWARDOPS_SERVERS_FILE: a server that the service starts
- * and keeps running.
+ * The input of `servers.launch`, and an entry of the file that REWARDOPS_SERVERS_FILE names: a server that the service
+ * starts and keeps running.
  */
 export const LaunchServerInput = z
   .strictObject({

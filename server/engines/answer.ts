@@ -279,7 +279,7 @@ function hasBareNonFinite(bodyText: string): boolean {
 
 /**
  * Checks that a value is a finite number; `where` names the value in failures. `null` counts as non-finite and not as
- * missing, because encoders without NaN, such as orjson, write it for NaN.
+ * missing, because encoders that cannot write NaN, such as orjson, write null instead.
  */
 export function finiteScore(value: unknown, where: string): number | EngineFailure {
   if (typeof value === 'number') {
@@ -319,7 +319,7 @@ export function elementsOf(
   return { items: value }
 }
 
-/** vLLM and SGLang number the entries of `data` by `index`. */
+/** Returns the entries of `data` in request order. vLLM and SGLang number the entries by `index`. */
 function dataOf(answer: unknown, count: number): { items: unknown[] } | EngineFailure {
   const found = elementsOf(field(answer, 'data'), 'data', count)
   if (!('items' in found)) return found

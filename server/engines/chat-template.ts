@@ -177,7 +177,7 @@ function tokenText(value: unknown): string | null {
 const MAX_STEPS = 500_000
 const MAX_CHARS = 64 * 2 ** 20
 const MAX_ELEMENTS = 1_000_000
-/** Templates loop over turns, not characters. */
+/** Maximum length of a `range()`. Templates need no more, because they loop over turns, not over characters. */
 const MAX_RANGE = 100_000
 
 export type Program = Parameters<Interpreter['run']>[0]

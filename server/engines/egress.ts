@@ -128,7 +128,9 @@ export function setEgressPolicy(entries: readonly string[]): void {
   }
 }
 
-/** Returns the reason why a host may not be called, or null if none is known without resolving its name. */
+/**
+ * Returns the reason why a host may not be called, or null if there is none. Checks a host name without resolving it.
+ */
 export function hostRefusal(hostname: string): string | null {
   const host = bare(hostname)
   if (isIP(host) !== 0) return policy.refusal(host)

@@ -12,8 +12,8 @@ const MAX_ANSWER_BYTES = 4 << 20
 const CONNECT_TIMEOUT_MS = 2_000
 
 /**
- * Thrown if a server is unreachable, redirects or refuses the key, which ends all requests to it. The message does not
- * contain the key.
+ * Thrown if a server is unreachable, redirects or refuses the key, because further requests would fail too. The message
+ * does not contain the key.
  */
 export class ProbeStop extends Error {
   readonly failure: ProbeFailure

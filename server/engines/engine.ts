@@ -74,8 +74,8 @@ export type ResponseHeaders = Record<string, string | string[] | undefined>
  *   refused key, an HTML page, a dead engine. Retried on another server, and counts against the server.
  * - `stall`: no response in time.
  * - `corrupt`: a response without a score (NaN, wrong format). Ends the sample after confirmation.
- * - `conn_race`: a reused connection that closed before the first byte. Retried once on the same server, which does not
- *   count as an attempt.
+ * - `conn_race`: a reused connection that closed before the first byte. Retried once on the same server; this retry
+ *   does not count as an attempt.
  */
 export type FailureClass = 'client' | 'busy' | 'fault' | 'stall' | 'corrupt' | 'conn_race'
 
@@ -99,7 +99,7 @@ export interface EngineFailure {
 }
 
 export interface TokenOffsets {
-  /** The index of the first token with text of the response. */
+  /** The index of the first token that contains text of the response. */
   first: number
   /** For each token from `first` on: its start in the response, in Unicode code points. */
   starts: number[]
@@ -119,8 +119,8 @@ export interface EngineScore {
   /** Scores of the tokens or steps, if the model returns them; the last is `score`. */
   tokenScores?: number[]
   /**
-   * The offsets in the response of the tokens in `tokenScores`, or the reason why they are unknown; absent if they were
-   * not requested.
+   * Where the tokens in `tokenScores` are in the response, or the reason why their offsets are unknown; absent if the
+   * offsets were not requested.
    */
   tokenOffsets?: TokenOffsets | { problem: string }
   /** Further fields of a custom scorer's answer (`http`). */
@@ -195,8 +195,8 @@ export interface ChatReply {
   reasoning: string | null
   finishReason: string
   /**
-   * The reply was cut off at the token limit (`finish_reason: length`). The judge's parser decides whether it already
-   * holds a verdict.
+   * The reply was cut off at the token limit (`finish_reason: length`). The judge's parser decides whether the cut-off
+   * reply holds a verdict.
    */
   truncated: boolean
   promptTokens: number | null
@@ -217,7 +217,7 @@ export type SleepLevel = 1 | 2
 export interface SleepAbilities {
   /** The remedy for a server that was started without support for sleep. */
   readonly hint: string
-  /** Whether its servers report that they sleep. If not, the stored state applies. */
+  /** Whether the engine's servers report that they are asleep. If not, the state in the registry applies. */
   readonly reportsSleep: boolean
   /** Whether level 2 differs from level 1. */
   readonly hasLevels: boolean
@@ -231,7 +231,7 @@ export interface EngineLifecycle extends SleepAbilities {
    */
   sleep(fetch: EngineFetch, basePath: string, level: SleepLevel): Promise<void>
   wake(fetch: EngineFetch, basePath: string): Promise<void>
-  /** Whether the server sleeps; null if it does not report that. */
+  /** Whether the server is asleep; null if it does not report this. */
   isSleeping(fetch: EngineFetch, basePath: string): Promise<boolean | null>
 }
 
@@ -334,8 +334,8 @@ export interface ProbeContext {
   /** Whether the registration has a chat template, so that the server needs none. */
   templated?: boolean
   /**
-   * The result of an earlier probe. If `inUse`, the server scores samples by this route, so no route is tried.
-   * Otherwise the routes are tried again, and the earlier result is used if the server does not answer.
+   * The result of an earlier probe. If `inUse`, the server is scoring samples by this route, so the probe tries no
+   * routes. Otherwise the probe tries the routes again, and uses the earlier result if the server does not answer.
    */
   known?: { route: ScoreRoute; plainText: boolean; inUse: boolean } | null
   /** Engines by {@link Engine.modelOwner}. */
@@ -357,8 +357,8 @@ export interface Engine {
   /** Routes that a registration can name; empty if there is only one. */
   readonly routes: readonly ScoreRoute[]
   /**
-   * The labels that a registration can give: only an index, a name or an index (`name`), or only index 0 or 1 (`two`);
-   * null if it can give none.
+   * The labels that a registration can give. `index`: an index. `name`: a name or an index. `two`: index 0 or 1. Null
+   * if a registration can give none.
    */
   readonly labels: 'index' | 'name' | 'two' | null
   /**

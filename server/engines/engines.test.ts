@@ -218,7 +218,7 @@ describe('tei', () => {
     expect(tei.parseScoreResponse(200, {}, sorted)).toEqual({ ok: true, score: 1 })
     const moods = '[[{"score":3,"label":"joy"},{"score":1,"label":"anger"}]]'
     expect(tei.parseScoreResponse(200, {}, moods)).toMatchObject({ class: 'fault', broken: true })
-    // A label that the registration names and the model lacks is not the fault of a sample either.
+    // A model without the label that the registration names is also a fault of the server, not of the sample.
     const target = { ...at(null), label: 'LABEL_3' }
     expect(tei.parseScoreResponse(200, {}, sorted, target)).toMatchObject({
       class: 'fault',

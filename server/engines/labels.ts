@@ -7,10 +7,7 @@ import type { EngineFailure } from './engine.ts'
  * on every engine.
  */
 
-/**
- * Returns the index that a label's name contains, as only digits or as `LABEL_` and digits. Returns null for any other
- * name.
- */
+/** Returns the index in a label's name: 3 for `3` and for `LABEL_3`. Returns null for any other name. */
 export function labelIndex(label: unknown): number | null {
   const digits = typeof label === 'string' ? /^(?:label_?)?(\d+)$/i.exec(label)?.[1] : undefined
   return digits === undefined ? null : Number(digits)

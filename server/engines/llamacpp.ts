@@ -65,8 +65,8 @@ function parseScoreResponse(
 }
 
 /**
- * Returns the score of the named label. llama.cpp returns only label 0: the raw output of a head with one label, or its
- * softmax share among several (Qwen3). With two labels, label 1 has the remaining share.
+ * Returns the score of the named label. llama.cpp returns only label 0: the raw output of a head with one label, or the
+ * softmax share of label 0 in a head with several labels (Qwen3). With two labels, label 1 has the remaining share.
  */
 function ofLabel(score: number, label: string | null): number | EngineFailure {
   if (label === null || labelIndex(label) === 0) return score

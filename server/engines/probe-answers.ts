@@ -71,7 +71,7 @@ export function notReady(method: string, path: string, reply: EngineReply): Prob
 
 export const ROUTER_ADDRESS_OWNER = 'rewardops'
 
-/** Returns the failure for the router address of a rewardops service, which would send requests back to itself. */
+/** Returns the failure for a URL that is the router address of a rewardops service: the service would call itself. */
 export function routerAddress(): ProbeFailure {
   return notRecognized(
     'this is the router address of a rewardops service, not a reward-model server',

@@ -213,7 +213,7 @@ export interface SelfTestResult {
   verdict: SelfTestVerdict
   /** The raw score of the good answer; null if there is none. */
   raw: number | null
-  /** The activated score of the good answer; null if not requested or refused. */
+  /** The activated score of the good answer; null if it was refused or not requested. */
   activated: number | null
   /** The score of the first calibration text; null if no fixed text can be scored. */
   calibration: number | null
@@ -276,8 +276,8 @@ export function judge(
   const both = `${scored} raw, ${show(activated.good)} and ${show(activated.bad)} activated`
   const equal = alike(raw, activated)
   const honest = alike(sigmoids(raw), activated)
-  // A single label is activated by a sigmoid. With several labels, the activation of a named one depends on the others,
-  // which are unknown here.
+  // A single label is activated by a sigmoid. With several labels, the activation of a named label depends on the
+  // scores of the other labels, which are unknown here.
   const unrelated = label == null && !equal && !honest && withinUnit(activated)
   if (!bounded) {
     return unrelated

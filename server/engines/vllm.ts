@@ -140,7 +140,7 @@ function parseScoreResponse(
   return 'item' in only ? datumScored(only.item, 0, answer.value, target?.label) : only
 }
 
-/** `answer` is null if there are several entries, because its token count covers all of them. */
+/** `answer` is null for a response with several entries, because its token count covers all of them. */
 function datumScored(
   datum: unknown,
   at: number,

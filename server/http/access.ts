@@ -188,8 +188,9 @@ export class Access {
   }
 
   /**
-   * Whether a browser may send a request without an origin. Pages of another origin may only link to this service.
-   * Without keys, only pages of the same site may link to it, because a visit without a key has the rights of an admin.
+   * Whether a browser may send a request without an `Origin` header. Pages of another origin may only link to this
+   * service. Without keys, only pages of the same site may link to it, because a visit without a key has the rights of
+   * an admin.
    */
   #mayCome(headers: IncomingMessage['headers']): boolean {
     const site = headers['sec-fetch-site']

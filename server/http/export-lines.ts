@@ -170,7 +170,7 @@ const DUMP_COLUMNS = new Set([
 /**
  * A sample in the format of verl's step dumps, which have the prompt as text. Chat messages are therefore written as
  * JSON. `uid` has the form of verl's validation, `<uid>_<session>_<index>`. The dump has no column that marks a
- * substituted score, so such a score is left out: an import would keep it as the reward's.
+ * substituted score, so such a score is left out: an import would take it for a score that the reward gave.
  */
 function verlLine(batch: ExportedBatch, row: ExportedRow): string {
   const texts = textsAsJson(row)

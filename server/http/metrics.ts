@@ -19,7 +19,7 @@ import {
 
 /** Time for which an answer is cached, in ms. Thanks to the cache, several scrapers cost as much as one. */
 const KEEP_MS = 1_000
-/** Time within which the database must answer, in ms. If it does not, it is reported as down. */
+/** Time limit for the database's answer, in ms. After that, the database is reported as down. */
 const DATABASE_MS = 2_000
 /** Gauges of prom-client that are left out, because they are named like counters. */
 const MISNAMED = ['handles', 'requests', 'resources'].map(

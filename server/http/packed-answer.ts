@@ -6,8 +6,8 @@ import { chosenEncoding } from './content-encoding.ts'
 type Flushing = ServerResponse & { flush?: () => void }
 
 /**
- * Compresses an answer with gzip, chunk by chunk, if `types` matches its content type. The result of a fast query in a
- * request still arrives before that of a slow one.
+ * Compresses an answer with gzip, chunk by chunk, if `types` matches its content type. In a request with several
+ * queries, the result of a fast query still arrives before that of a slow query.
  *
  * Must be called before the head is sent.
  */

@@ -26,8 +26,8 @@ const TYPES: Readonly<Record<ColumnType, Omit<SchemaElement, 'name'>>> = {
 
 /**
  * Encodes samples as a Parquet file, row group by row group, so memory use does not grow with the file. Every column
- * has one type in every file. Values without a fixed type are text, as in CSV, because the types of a file precede its
- * rows. Pages are compressed with zstd, which Arrow, DuckDB, Polars and Spark read.
+ * has one type in every file. Values without a fixed type are text, as in CSV, because the column types are fixed
+ * before the first row is written. Pages are compressed with zstd, which Arrow, DuckDB, Polars and Spark read.
  */
 export class ParquetFile {
   readonly #columns: readonly string[]

@@ -20,7 +20,10 @@ const RPC_CODES: Record<string, number> = {
   SERVICE_UNAVAILABLE: -32603,
 }
 
-/** A signal that aborts when the caller disconnects before its answer is complete, or has aborted if it has already. */
+/**
+ * Returns a signal that aborts when the caller disconnects before the answer is complete. If the caller has already
+ * disconnected, the signal is already aborted.
+ */
 export function callerGone(res: ServerResponse): AbortSignal {
   // The response of a client that has left emits no further `close`.
   if (res.destroyed) return AbortSignal.abort()

@@ -274,7 +274,7 @@ describe('openrlhf', () => {
     const answer = await sent(['72', '72', '72'])
     expect(JSON.parse(answer.text).rewards).toEqual([1, 0, 1])
     expect(await statuses()).toEqual({ scored: 3, failed: 3 })
-    // Equal samples after a successful request are samples of their own.
+    // After a successful request, equal samples are new samples.
     await sent(['72', '72'])
     expect(await statuses()).toEqual({ scored: 5, failed: 3 })
   })

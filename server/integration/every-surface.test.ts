@@ -198,8 +198,8 @@ describe('each procedure admits the roles of docs/access-matrix.md', () => {
 })
 
 /**
- * One request to each surface that tRPC does not handle, with its row in docs/access-matrix.md. For a caller that is
- * admitted, it succeeds or fails for reasons other than access.
+ * One request to each surface that tRPC does not handle, with its row in docs/access-matrix.md. For an admitted caller,
+ * the request succeeds or fails for reasons other than access.
  */
 const SURFACE_REQUESTS: Readonly<
   Record<SurfaceName, [row: string, path: string, request: RawRequest]>

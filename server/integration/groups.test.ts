@@ -348,7 +348,7 @@ describe('a failed sample, by reward.onFailure', () => {
       })
       await client.connect()
       try {
-        // As settle_groups does, in a transaction that ends after the append has begun.
+        // Closes the batch as settle_groups does. The transaction ends after the append has begun.
         await client.query('begin')
         await client.query("update batch set closed = true, status = 'failed' where id = $1", [
           Number(batchId.slice(1)),
@@ -359,7 +359,8 @@ describe('a failed sample, by reward.onFailure', () => {
         await expect
           .poll(() =>
             service.sql(
-              // A flush of the first sample may wait before it, so its wait may be for the flush.
+              // The append may wait for a flush of the first sample, which waits for this transaction. The query
+              // therefore accepts any blocker.
               `select 1 from pg_stat_activity
                where cardinality(pg_blocking_pids(pid)) > 0 and query ~ 'update batch set samples = samples \\+'`,
             ),

@@ -84,7 +84,7 @@ itInFullRun('images stay in their messages while an earlier version runs', async
     )
     return row!.at.getTime()
   }
-  /** Waits for two reports of the server, so that it has checked the other processes at least once since the call. */
+  /** Waits for two reports of the server. Between them, the server has checked the other processes. */
   const reported = async () => {
     for (let n = 0; n < 2; n++) {
       const before = await reports()

@@ -228,7 +228,7 @@ describe('rows are exported as they were imported', () => {
       samples: [sample()],
     })
     await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
-    // Nor does it have the rollouts of a rescore, which would be those of its source batch again.
+    // By default, the dump leaves out rescores, because they have the same rollouts as their source batch.
     const rescore = await service.api.batches.rescore.mutate({
       ...{ batchId: result.batches[0]!.batchId, reward: { function: { name: 'gsm8k' } } },
     })
@@ -255,7 +255,7 @@ describe('rows are exported as they were imported', () => {
     )
     expect(readdirSync(rescored)).toEqual(['1.jsonl'])
     expect(linesOf(join(rescored, '1.jsonl'))).toHaveLength(12)
-    // Texts that retention removed from other batches do not matter.
+    // The export of the rescore does not need the texts of the source batch, which retention removed.
     const source = Number(result.batches[0]!.batchId.slice(1))
     await service.sql('update batch set texts_removed_at = now() where id = $1', [source])
     const alone = await done('export', '--run', 'dump', '--rescored', 'true', '--out', at('alone'))

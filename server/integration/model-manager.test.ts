@@ -395,7 +395,7 @@ describe('sleep', () => {
     // A server that falls asleep during its calibration does not answer it. Probes do not wait for the calibration.
     rm.control({ latency: 600_000 })
     await waitFor('a calibration in flight', () => rm.stats().inFlight > 0)
-    // The time awake of an earlier wake ends with the sleep.
+    // The sleep clears the `awakeUntil` of an earlier wake.
     await db.adhoc(`update server set awake_until = clock_timestamp() + interval '1 minute'`)
     rm.control({ asleep: true })
     expect(await inState('rm', 'sleeping')).toMatchObject({ awakeUntil: null })
@@ -506,7 +506,8 @@ describe('the time awake of a woken server', () => {
     }
     await probed()
     await db.adhoc("update server set requests = requests + 1 where name = 'used'")
-    // The manager reads the counts before it begins a probe; the first one may have begun before the request.
+    // The manager reads the request counts before each probe. The first probe may have begun before the request, so the
+    // test waits for two.
     await probed()
     await probed()
     for (const name of ['used', 'idle']) {

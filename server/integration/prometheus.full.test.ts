@@ -152,7 +152,7 @@ describe.skipIf(!isInstalled)('Prometheus', () => {
   })
 
   it('reports no alert of a service that works, except for its failing samples', async () => {
-    // At the start, samples are pending while no rate is known yet. Such an alert ends before it fires.
+    // At the start, samples are pending while no rate is known yet. The alert that this causes ends before it fires.
     const alerts = async () => {
       const { data } = await (await fetch(`${url}/api/v1/alerts`)).json()
       const names = new Set(

@@ -464,7 +464,7 @@ describe('a part of a batch', () => {
     const first = await submit(rollouts(8, 4, 'long'))
     await ended(first)
     const idOf = (batchId: string) => Number(batchId.slice(1))
-    // A statement copies up to 4 MiB of texts.
+    // One statement copies at most 4 MiB of texts, so four responses of 3 MiB take several statements.
     await service.sql(
       'update sample_text set response = repeat(idx::text, 3 << 20) where batch_id = $1 and idx < 4',
       [idOf(first)],

@@ -49,7 +49,7 @@ async function scored(run: string, count: number, more: Partial<Submit> = {}): P
   return batchId
 }
 
-/** Roll-ups, for which `scored` waits, are not computed while a batch is running. */
+/** Cancels unfinished batches: while a batch is running, roll-ups are not computed, and `scored` waits for roll-ups. */
 async function cancelUnfinished(): Promise<void> {
   const left = await service.sql<{ id: number }>(
     "select id from batch where status in ('open', 'running')",

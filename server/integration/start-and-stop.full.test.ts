@@ -20,8 +20,8 @@ import { inspectProcess } from '../store/postgres/processes.ts'
 
 const STOP_REQUEST = new URL('../stop-request.ts', import.meta.url).href
 /**
- * A module that is imported after `STOP_REQUEST` and prints a line. The line shows that signals are handled. Before it,
- * no code of the service has run.
+ * A module that is imported directly after `STOP_REQUEST` and prints a line. When the line appears, signals are
+ * handled, and the rest of the service's code has not run yet.
  */
 const SAYS_SO = 'data:text/javascript,console.log("listening")'
 const START = fileURLToPath(new URL('../start.ts', import.meta.url))
@@ -94,7 +94,8 @@ test(
       const { workers } = await service.pids()
       const { promise: areGone, resolve: goOn } = Promise.withResolvers<void>()
       const [first, rest] = [Buffer.from(body.slice(0, 20)), Buffer.from(body.slice(20))]
-      // The user of a new connection is looked up first. On a known connection, a call passes the checks as it arrives.
+      // The service looks up the user of each new connection first. On this known connection, the call passes the
+      // checks as soon as it arrives.
       const agent = new Agent({ keepAlive: true })
       const [known] = await once(get(`${service.url}/api/openapi.json`, { agent }), 'response')
       await once((known as IncomingMessage).resume(), 'end')

@@ -21,7 +21,8 @@ let onText: (text: string) => Promise<void> | void = () => {}
 beforeAll(async () => {
   rm = await FakeServer.start(answer)
   service = await Service.start({ env: { REWARDOPS_WORKERS: '1' } })
-  // The limit allows many concurrent jobs, so that samples fetched with the poison are lost as well.
+  // The limit allows many concurrent jobs, so that other samples are in flight with the poison sample and are lost as
+  // well.
   await service.api.servers.register.mutate({
     name: 'rm',
     url: rm.url,

@@ -43,8 +43,9 @@ const CPU_SHARES = 256
  */
 const EMPTY_WITHIN_MS = 2_000
 /**
- * A younger group without processes may be one that its process has yet to join. The kernel sets the time of a group
- * when a process first looks it up, so a group is never younger than it seems.
+ * Minimum age at which a group without processes is removed, because the process of a new group may not have joined the
+ * group yet. The kernel sets the time of a group when a process first looks it up, so a group may be older than its
+ * time, but never younger.
  */
 const MIN_EMPTY_AGE_MS = 10_000
 

@@ -133,7 +133,7 @@ test.skipIf(process.platform !== 'linux')(
   },
 )
 
-/** A tree without a control group, with a memory limit of 1 MiB. `over` has the limits that it exceeded. */
+/** A tree without a control group, with a memory limit of 1 MiB. `over` lists the limits that the tree exceeded. */
 function watchedTree() {
   const child = spawn('cat', { stdio: ['pipe', 'ignore', 'ignore'] })
   const over: string[] = []

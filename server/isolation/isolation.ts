@@ -102,7 +102,10 @@ export async function planIsolation({
 export const FOLDER_PREFIX = `rewardops-function-${createHash('sha256').update(hostname()).digest('hex').slice(0, 8)}-`
 /** Names of earlier versions have the host name itself, and no pid space. */
 const EARLIER_FOLDER_PREFIX = `rewardops-function-${hostname()}-`
-/** A running service renews the time of its folders, which tells other containers and machines that they are in use. */
+/**
+ * Interval at which a running service renews the time of its folders, so that no other container or machine removes
+ * them.
+ */
 const RENEW_FOLDER_MS = 3_600_000
 const MAX_FOLDER_AGE_MS = 24 * RENEW_FOLDER_MS
 
@@ -210,8 +213,8 @@ export interface IsolatedProgram {
   env: Record<string, string>
   stdio: ('ignore' | 'pipe')[]
   /**
-   * Memory limit in bytes, in addition to the memory of a fresh process. It applies to the process alone, and to the
-   * process with all its descendants.
+   * Memory limit in bytes, in addition to the memory of a fresh process. It applies to the process itself, and to the
+   * process and its descendants together.
    */
   memoryBytes: number
   binds: readonly SandboxBind[]

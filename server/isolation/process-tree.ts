@@ -32,7 +32,10 @@ export interface TreeOptions {
 
 const WATCH_MS = 250
 const TABLE_WITHIN_MS = 10_000
-/** Processes that cannot be stopped, because they belong to another user, could start others without end. */
+/**
+ * Maximum rounds of stopping a tree's processes. Processes of another user cannot be stopped and could start others
+ * without end.
+ */
 const MAX_STOP_ROUNDS = 10
 /** Nice value of a tree without a control group; an ordinary process has 0. */
 const NICENESS = 6

@@ -32,8 +32,8 @@ const REMEDIES: [RegExp, string][] = [
 ]
 
 /**
- * Runs a sandbox once and checks in its /proc that the filter is active and no capability is left. `using` are options
- * of the caller's sandboxes. With them, the check reports a folder that the user of the sandboxes cannot read.
+ * Runs a sandbox once and checks in its /proc that the filter is active and no capability is left. `using`: options of
+ * the caller's sandboxes, so that the check also reports a folder that the sandboxes' user cannot read.
  */
 export async function checkSandbox(
   using: Pick<SandboxOptions, 'user'> & Partial<Pick<SandboxOptions, 'binds' | 'network'>> = {},

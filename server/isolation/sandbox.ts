@@ -12,7 +12,9 @@ import { systemProgram } from './system-program.ts'
  * ends, the kernel kills all others. The first process ends with the thread that started it.
  */
 
-/** A file or folder of the machine that a sandbox can read. A Unix socket in it can be connected to. */
+/**
+ * A file or folder of the machine that a sandbox can read. The sandbox can also connect to Unix sockets in the folder.
+ */
 export interface SandboxBind {
   /** Absolute path on the machine. */
   from: string

@@ -73,7 +73,7 @@ export class ServerLauncher {
   readonly #options: LaunchOptions
   readonly #folder: string
   readonly #running = new Map<string, Supervised>()
-  /** The last launch or end of each server, by its name. The next one begins after it. */
+  /** The last launch or end of each server, by server name. The server's next launch or end waits for it. */
   readonly #turns = new Map<string, Promise<unknown>>()
   #stopping = false
 
@@ -86,7 +86,7 @@ export class ServerLauncher {
   async start(): Promise<void> {
     const { log, timings, registry } = this.#o
     const { servers } = this.#options
-    // A busy disk can delay the first queries. No later attempt follows, so they are retried.
+    // A busy disk can delay the first queries. The queries are retried, because no later attempt follows.
     const read = () => throughOutage(() => registry.active(), { forMs: READ_WITHIN_MS })
     const seen = new Map<string, { launch: StoredLaunch | null; host: string | null }>()
     const look = async (row: ServerRow) => {
@@ -130,12 +130,13 @@ export class ServerLauncher {
   }
 
   /**
-   * The host of another running server process that launched a server, or null if there is none. A process that runs
-   * from this data folder shows that the server was launched by the previous process of this service, which may have
-   * just been killed. Files do not show this, because they stay after the server has moved to another host. While a
-   * server waits for its restart, it has no process. A service that was killed on another host seems to run at first,
-   * so it counts only once it has reported again, or if this process stops before that. Looks are counted instead of
-   * time, because no service can report during an outage of the database.
+   * Returns the host of another running service that launched a server, or null if there is none. If the server's
+   * process runs from this data folder, the previous process of this service launched the server. The files in the
+   * folder alone do not show this, because they stay after the server has moved to another host. A server that waits
+   * for its restart has no process, so the reports of the service that launched it decide. That service counts as
+   * running once it has reported again, because its last report may be from just before it was killed. It also counts
+   * as running if this process stops before that. Looks are counted instead of time, because no service can report
+   * during an outage of the database.
    * `outageMs`: time for which reads are retried during an outage.
    */
   async #hostElsewhere({ name, launch }: ServerRow, outageMs = 0): Promise<string | null> {
@@ -309,8 +310,8 @@ export class ServerLauncher {
 
   /**
    * Continues a server of the servers file or of an earlier run: takes over or starts its process, or marks the server
-   * as unreachable. A server that was in the file is removed. Returns false if a service runs the server, or if its
-   * launch is not `before` any more.
+   * as unreachable. A server that is no longer in the file is removed. Returns false if a service runs the server, or
+   * if the server's launch differs from `before`.
    */
   #resume(name: string, before: StoredLaunch | null | undefined): Promise<boolean> {
     return this.#inTurn(name, async () => {
@@ -408,7 +409,7 @@ export class ServerLauncher {
     complete: boolean,
   ): Promise<void> {
     const { registry, log } = this.#o
-    // An end of the process is recorded only if the row names this service.
+    // The row names this service first, because only the service in the row records the end of the process.
     await registry.launchedBy(row.id, { ...(row.launch as StoredLaunch), ...this.#launcher() })
     this.#watchEnd(this.#supervise(row.id, input, complete), process)
     // The settings excluded below keep their stored values. The process was probed with them, and a user may have set
@@ -473,7 +474,7 @@ export class ServerLauncher {
     this.#o.log.warn({ server: name }, 'not restarted: another service has launched it')
   }
 
-  /** Marks a server that cannot be restarted, because its secrets were lost with the service that launched it. */
+  /** Marks a server as unreachable, because its secrets were lost with the service that launched it. */
   async #notRestarted({ id, input }: Supervised, end: LaunchEnd): Promise<void> {
     this.#running.delete(input.name)
     const row = await this.#o.registry.byNumber(id)

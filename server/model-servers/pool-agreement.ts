@@ -9,7 +9,7 @@ export interface Vote<T> {
 /**
  * Returns the ids of the servers of a pool that score differently from the rest: those outside the largest set of
  * servers that agree with one server of the set. If two sets are equally large, the set with more servers without drift
- * counts, then the set with the oldest member. In a pool of two servers, the newer one is therefore the outlier.
+ * wins, then the set with the oldest member. In a pool of two servers, the newer one is therefore the outlier.
  */
 export function outliersOf<T>(
   votes: readonly Vote<T>[],

@@ -139,7 +139,7 @@ export class ServerWatch {
   }
 
   async #probe(row: ServerRow, trigger: string | null): Promise<void> {
-    // Without its key, a probe says nothing about the server.
+    // A probe without the server's key says nothing about the server.
     if (row.keyProblem !== null) return
     const result = await probeServer({
       timeoutMs: this.#o.timings.probeTimeoutMs,
@@ -352,9 +352,9 @@ function versionChange(row: ServerRow, probe: ProbedServer): string {
 }
 
 /**
- * Whether a launched server's model is still to be learned. A server that is drained while it is launched is not
- * `registering`, but has no self-test. Nor has a server that its first probe found asleep, but that probe learned its
- * model.
+ * Whether a launched server's model is still to be learned. A server that was drained during its launch is not
+ * `registering`, but has no self-test. A server that was asleep at its first probe has no self-test either, but that
+ * probe learned its model.
  */
 function isModelOpen({ launch, state, selfTest }: ServerRow): boolean {
   if (launch?.model !== null || state === 'sleeping') return false

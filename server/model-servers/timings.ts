@@ -43,7 +43,7 @@ export interface ModelTimings {
   /** Launched processes: time from SIGTERM to SIGKILL, and longest delay before a restart. */
   stopWithinMs: number
   restartAtMostMs: number
-  /** Interval at which a server waits for another service to end that has launched a server of the same name. */
+  /** Interval at which to check whether another service still runs a launched server of the same name. */
   freeNameEveryMs: number
 }
 

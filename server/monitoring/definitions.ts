@@ -38,7 +38,7 @@ const RECENT_MEANS = 5
 const MIN_DEVIATION = 0.01
 
 interface MonitorReader {
-  /** Its exact definition, for docs/monitors.md. */
+  /** The exact definition of the monitor's value, for docs/monitors.md. */
   figure: string
   read(watched: Watched): Reading
 }
@@ -222,8 +222,8 @@ function readCollapse(watched: Watched): Reading {
 }
 
 /**
- * Returns the standard deviation with which that of a batch is compared: the reference of an open variance collapse,
- * otherwise the median over the previous batches. Null if there are too few of them or their median is 0.
+ * Returns the usual standard deviation, with which a batch is compared: the reference of an open variance collapse,
+ * otherwise the median over the previous batches. Null if there are too few previous batches or their median is 0.
  */
 export function referenceOf({
   window,

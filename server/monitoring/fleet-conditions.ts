@@ -27,12 +27,15 @@ function opens({ state, for_ms }: FleetServerRow): boolean {
   return OUT.has(state) && for_ms >= OUT_FOR_MS
 }
 
-/** A server may be unreachable, then tested and then quarantined, without having been available in between. */
+/**
+ * Whether an open incident of the server lasts. A server may be unreachable, then tested and then quarantined, without
+ * having been available in between.
+ */
 function lasts({ state }: FleetServerRow): boolean {
   return OUT.has(state) || RETURNING.has(state)
 }
 
-/** The conditions that open incidents, or with `isOut` {@link lasts}, those whose open incidents last. */
+/** Returns the conditions that open an incident or, with {@link lasts} as `isOut`, that keep an open incident open. */
 export function fleetConditions(
   servers: readonly FleetServerRow[],
   isOut: (server: FleetServerRow) => boolean = opens,

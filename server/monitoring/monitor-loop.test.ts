@@ -430,7 +430,7 @@ describe('the monitors', () => {
       `with made as (insert into run (name) select 'listed-' || i from generate_series(1, 41) i returning id)
        insert into monitor_standing (run_id, split, step, batch_id, at, monitors)
        select id, 'train', 1, 1000000 + id, now(), '{}'::jsonb from made
-       -- The newest one is of a run that is being removed.
+       -- The newest row belongs to a run that is being removed.
        union all select -1, 'train', 1, 2000000, now(), '{}'::jsonb`,
     )
     const { runs, hasMoreRuns } = await view.list()

@@ -34,8 +34,8 @@ const MIN_COST = 0.1
 const MIN_LEAD = 2
 
 /**
- * Finds the server that held up a batch, which would have ended sooner without it. Returns null if no server stands
- * out. Yields about every 0.1 ms, so that the caller can free the event loop.
+ * Finds the server that held up a batch: without this server, the batch would have ended sooner. Returns null if no
+ * server stands out. Yields about every 0.1 ms, so that the caller can free the event loop.
  *
  * The recorded calls are replayed: a free slot of a server takes the next sample and is busy for the duration of the
  * next recorded call of that server. The estimate is scaled by the ratio of recorded to replayed time with all servers.

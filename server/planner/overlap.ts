@@ -42,7 +42,9 @@ export interface Prediction {
 /** Called for each reward, in the order requested, with its step, start and end. */
 export type RewardObserver = (step: number, fromMs: number, toMs: number) => void
 
-/** Steps with groups of equal size. The rollouts of a group follow each other, as a trainer submits them. */
+/**
+ * Steps with groups of equal size. The rollouts of a group are adjacent, in the order in which a trainer submits them.
+ */
 export function evenSteps(shape: {
   steps: number
   groups: number

@@ -39,7 +39,7 @@ beforeAll(async () => {
     `insert into sample (batch_id, idx, group_no, status, data_source)
      select 5, i, i, 0, 'd' from generate_series(0, 3) i`,
   )
-  // Its samples were accepted one after the other, with `samples.score`.
+  // The samples of batch 6 were accepted one after the other, with `samples.score`.
   await db.adhoc(`insert into run (id, name) values (3, 'single samples')`)
   await db.adhoc(
     `insert into batch (id, run_id, step, split, status, reward, reward_name, samples, submitted_at, text_bucket)

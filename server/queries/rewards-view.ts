@@ -13,7 +13,10 @@ export class RewardsView {
     this.#folder = folder
   }
 
-  /** The list for a role. Only admins see the path of the functions folder. */
+  /**
+   * Returns the available rules, managers, judges, models and functions. Only admins see the path of the functions
+   * folder.
+   */
   async get(role: Role): Promise<RewardsDto> {
     const [servers, functions] = await Promise.all([this.#fleet.servers(), this.#folder.list()])
     const byModel = Map.groupBy(servers, (server) => server.model)

@@ -14,7 +14,7 @@ export interface StepBins {
 
 /**
  * Puts all steps' scores on one scale: a row per distinct score, or equal bins if there are many. Returns null if there
- * are not scores.
+ * are no scores.
  */
 export function runHeat(steps: readonly StepBins[]): RunHeatDto | null {
   const drawn = steps.filter(({ counts }) => counts.length > 0)

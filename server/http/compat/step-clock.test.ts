@@ -4,7 +4,7 @@ import { testQueueForFile } from '../../store/testing/test-queue.ts'
 import { StepClock } from './step-clock.ts'
 
 describe('the step of samples whose protocol has none', () => {
-  /** Clocks of several server processes, over the steps of one database. */
+  /** Creates the clocks of two server processes that read the last step from the same database. */
   function clocks(last: { step: number; isActive: boolean } | null = null) {
     const shared = { nowMs: 0, last, reads: 0 }
     const clockOf = () =>

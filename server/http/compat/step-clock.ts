@@ -4,7 +4,10 @@ interface Current {
   step: number
   inFlight: number
   lastMs: number
-  /** The read that decides the step, shared by the samples that arrive meanwhile. */
+  /**
+   * The database read in progress that decides the step; null if there is none. Samples that arrive during the read
+   * wait for it.
+   */
   reading: Promise<void> | null
 }
 
@@ -30,7 +33,7 @@ export class StepClock {
     this.#nowMs = nowMs
   }
 
-  /** The caller calls `leave` when the samples are scored or failed. */
+  /** Returns the step of new samples. The caller calls `leave` when the samples are scored or failed. */
   async enter(run: string, gapMs: number): Promise<{ step: number; leave: () => void }> {
     const current: Current = this.#runs.get(run) ?? {
       step: 0,

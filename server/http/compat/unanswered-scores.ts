@@ -21,7 +21,7 @@ interface KeptScore extends StartedScore {
 /**
  * The scores of requests that failed, or whose caller disconnected. Trainers retry such requests, and the dialects have
  * no idempotency keys. So an equal sample of the same step gets the kept score, and is not stored again. Each kept
- * score is used once, because equal samples of other requests are samples of their own. Failed samples are not kept,
+ * score is used once, because equal samples of other requests are separate samples. Failed samples are not kept,
  * so a retry scores them again.
  */
 export class UnansweredScores {

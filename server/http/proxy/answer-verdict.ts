@@ -6,7 +6,8 @@ export const MAX_ATTEMPTS = 3
 
 /**
  * True for answers that are not passed on: redirects, and errors that a call to another server may avoid. A 408 or 424
- * (TEI with a failed backend) of the last call is passed on, because a 4xx other than 429 never becomes another status.
+ * (TEI with a failed backend) of the last call is passed on, because 429 is the only 4xx that the router address
+ * replaces with an answer of its own.
  */
 export function isFailure(status: number, attempt: number): boolean {
   if (status < 300) return false

@@ -8,7 +8,7 @@ import type {
 import type { ModelDirectory } from './model-directory.ts'
 import { hasPath } from './routes.ts'
 
-/** Pause before another search, in ms, after a slot of a server without the path. */
+/** Pause before the next search, in ms, if the router gave a slot of a server without the path. */
 const OTHER_ENGINE_MS = 25
 
 export interface SlotSearch {

@@ -59,7 +59,7 @@ export class UpstreamCall extends HttpCall<null> {
     this.lastAtMs = performance.now()
     this.firstByteMs = this.lastAtMs - this.sentAtMs
     this.mode = this.#owner.answerBegins(this)
-    // Data that arrived with the head is passed on together with it.
+    // The head is passed on in the next tick, together with the data that arrived with it.
     if (this.mode === 'pass') process.nextTick(passOn, this)
   }
 
@@ -85,7 +85,10 @@ export class UpstreamCall extends HttpCall<null> {
     super.onResponseEnd()
   }
 
-  /** Passes on the data received so far. Does nothing if the answer is complete, because the owner then ends it. */
+  /**
+   * Passes on the data received so far. Does nothing if the answer is complete, because the owner then sends the answer
+   * with {@link endPassed}.
+   */
   passOn(): void {
     if (this.passedOn || this.#whole || this.error !== null || this.#res.destroyed) return
     this.#passHead()

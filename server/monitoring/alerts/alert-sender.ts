@@ -75,7 +75,7 @@ export class AlertSender {
     void this.#looking.run()
   }
 
-  /** Waits briefly for deliveries in progress. Another process repeats unanswered ones. */
+  /** Waits briefly for deliveries in progress. Another process repeats deliveries that got no answer. */
   async stop(): Promise<void> {
     await Promise.all([this.#looking.stop(), this.#forgetting.stop()])
     await withTimeout(Promise.all(this.#sending), STOP_MS)

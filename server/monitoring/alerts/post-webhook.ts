@@ -96,7 +96,7 @@ function refusalOf(status: number): string {
 
 /**
  * Returns the first 500 characters of a response for the test button. The rest is not read. The status alone decides
- * about the delivery, so a body that breaks off is no failure.
+ * whether the delivery succeeded, so a body that breaks off is no failure.
  */
 async function beginningOf(response: Response): Promise<string | null> {
   if (response.body === null) return null
