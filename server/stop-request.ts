@@ -1,6 +1,6 @@
 /**
- * Handles requests to stop from the first line that a process runs. The entry files import this module first, because a
- * request may arrive before all other modules are loaded. This module imports nothing.
+ * Handles requests to stop that a process receives at any time, even while it starts. The entry files import this
+ * module first, because a request may arrive before all other modules are loaded. This module imports nothing.
  *
  *   starting ──serve()──▶ serving
  *      │ request             │ request

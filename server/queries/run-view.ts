@@ -41,8 +41,8 @@ import { intervalOf } from './run-table.ts'
 const MAX_MARKS_OF_A_KIND = 40
 const TTL_MS = 700
 /**
- * Maximum share of time spent on the queries of one run. They take about half a second for 10,000 steps, so a long run
- * is cached for longer than `TTL_MS`.
+ * The queries of one run may take at most this share of the time. They take about half a second for 10,000 steps, so
+ * the result for a long run is cached for longer than `TTL_MS`.
  */
 const MAX_SHARE = 0.1
 
@@ -114,7 +114,7 @@ export class RunView {
           autoMark(step, submitted_at, 'rescored', `This step was rescored with “${reward_name}”.`),
         ),
     ]
-    // Several rescores of a step give one mark, with the reward of the newest.
+    // If a step was rescored several times, only the mark of its newest rescore is kept.
     return [...new Map(marks.map((mark) => [`${mark.step} ${mark.label}`, mark])).values()]
   }
 
@@ -215,8 +215,8 @@ export class RunView {
 }
 
 /**
- * Returns the smallest bin width with which at most `most` bins cover a range. The width is a power of two, in steps.
- * While a run grows, its bins stay the same until pairs of bins are merged.
+ * Returns the smallest power of two, in steps, with which at most `most` bins of that width cover a range. As a run
+ * grows, its bins stay the same until the width doubles, which merges pairs of bins.
  */
 export function binWidth({ first, last }: { first: number; last: number }, most: number): number {
   let width = 1
@@ -234,7 +234,7 @@ function stepsOf(rows: readonly RunStepRow[]): RunStepDto[] {
 
 function stepOf(row: RunStepRow, next: RunStepRow | undefined): RunStepDto {
   const submittedMs = row.submitted_at.getTime()
-  // The difference is negative if the step was submitted again after the next one. The step then has no step time.
+  // If this step was submitted again after the next step, the difference is negative and this step has no step time.
   const untilNextMs = next === undefined ? null : next.submitted_at.getTime() - submittedMs
   return {
     ...sharedOf(row),

@@ -48,7 +48,7 @@ import { decodeTexts, firstLines } from '../store/stored-texts.ts'
 
 const FACETS_TTL_MS = 1_500
 
-/** Largest numbers of samples and of batches in `byBatch`. */
+/** Maximum number of samples that `byBatch` counts, and of batches that it returns. */
 const MAX_PLACED = 10_000
 const MAX_PLACES = 20
 
@@ -212,7 +212,7 @@ export class SampleViews {
   }
 }
 
-/** Writes a cursor as `<key>_<batch>_<index>_<from batch>` if it is after a sample, otherwise as `_<from batch>`. */
+/** Writes a cursor after a sample as `<key>_<batch>_<index>_<from batch>`, and any other cursor as `_<from batch>`. */
 function cursorText(cursor: SampleCursor): string {
   if (!('after' in cursor)) return `_${cursor.fromBatch}`
   const { key, batchId, idx } = cursor.after

@@ -9,7 +9,7 @@ import type { ServerRow } from '../store/sql/servers.ts'
 export interface SeenOfServer {
   stats: readonly WorkerServerStats[]
   recent: RecentCalls | undefined
-  /** Requests of its whole pool in the last ten minutes. */
+  /** Requests to the server's whole pool in the last ten minutes. */
   poolRequests: number
   /** Name of another server with the same URL, or null if there is none. */
   twin: string | null
@@ -70,7 +70,7 @@ export function toServerDto(row: ServerRow, seen: SeenOfServer): ServerDto {
 function limitOf(row: ServerRow, stats: readonly WorkerServerStats[]): number {
   if (row.maxInFlight !== null) return row.maxInFlight
   const most = mostInFlight(null, row.maxConcurrent)
-  // A process without calls has no adaptive limit, and its part of the initial limit does not count.
+  // A process that has not used the server reports only its part of the initial limit, which does not count.
   const found = stats.flatMap((s) => {
     const used = s.slots > 0 || s.inFlight > 0 || typeof s.tokensPerSecond === 'number'
     return s.limit === undefined || !used ? [] : [s.limit]

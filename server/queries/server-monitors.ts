@@ -22,7 +22,9 @@ export interface WatchedServer {
   health: ServerDto['health']
   /** Share of the capacity of the pool's ready servers, 0–1. */
   capacityShare: number
-  /** Samples that failed on this server and were retried, and how many of them were retried on this server. */
+  /**
+   * Samples that failed on this server and were retried (`retries`), and those retried on this server (`retriesBack`).
+   */
   retries: number
   retriesBack: number
   selfTest: SelfTestDto | null
@@ -35,7 +37,10 @@ const MIN_RETRIES = 10
 const WINDOW_MS = 600_000
 const DEGRADED_FAILED_SHARE = 0.05
 const DEGRADED_LATENCY_RATIO = 3
-/** Servers count as equal up to these differences. The latency histogram's buckets alone can cause a ratio of 1.19. */
+/**
+ * Two servers whose figures differ by at most this much count as equal. The latency histogram's buckets alone can cause
+ * a ratio of 1.19.
+ */
 const EQUAL_FAILED_SHARE = 0.01
 const EQUAL_LATENCY_RATIO = 1.5
 
@@ -203,7 +208,7 @@ function latenciesText(servers: readonly WatchedServer[]): string {
 }
 
 function shareOf(n: number, { requests }: WatchedServer): number {
-  // A call may end in a later minute than the one in which it began, so failures may exceed requests.
+  // A call is counted when it begins, and its failure when it ends, so a window may have more failures than requests.
   return requests > 0 ? Math.min(1, n / requests) : 0
 }
 

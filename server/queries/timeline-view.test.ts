@@ -191,7 +191,7 @@ describe('a batch’s timeline', () => {
     expect(first.groups.no.at(-1)).toBe(MAX_TIMELINE_GROUPS - 2)
     expect(first.samples.index).toEqual([7, last])
     const second = await read(batch, null, 1)
-    // The groups of the second part move up as others complete, so the part has no cursor.
+    // The second part gets other groups whenever a group completes, so the part has no cursor.
     expect(second).toMatchObject({ groupsInPart: 500, cursor: null })
     expect(second.groups.no[0]).toBe(MAX_TIMELINE_GROUPS - 1)
   })

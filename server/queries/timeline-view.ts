@@ -111,7 +111,8 @@ function toTimeline(
   const servers = row.servers ?? []
   const indexOf = new Map(servers.map(({ id }, i) => [id, i]))
   const { group_columns: groups, sample_columns: samples, failed, retried, claimed, calls } = row
-  // Groups after the completed ones move up as others complete, so their part is sent in full each time.
+  // Completed groups come first, so a part after them gets other groups whenever a group completes. Such a part is sent
+  // in full each time.
   const moves = part * partGroups > row.done
   return {
     batchId,

@@ -3,11 +3,11 @@ import type { ResolvedReward } from '../contract/resolved-reward.ts'
 import { type GroupStatistics, groupStatistics, grpoAdvantages, signalOf } from './advantages.ts'
 
 export interface GroupMember {
-  /** Whether its scorer returned a score; false if the member failed. */
+  /** Whether the member's scorer returned a score; false if the member failed. */
   scored: boolean
   /** The score, which a failure policy may have set; null if there is none. */
   score: number | null
-  /** Whether a failure policy set or removed its score. */
+  /** Whether a failure policy set or removed the member's score. */
   substituted: boolean
 }
 

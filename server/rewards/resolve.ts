@@ -33,7 +33,7 @@ export interface ResolveContext {
   models: readonly string[]
   /** Generative reward models with a registered server; they need a judge template. */
   judges?: readonly string[]
-  /** Models without a server that can be put to sleep. */
+  /** Models of which no server can be put to sleep. */
   sleepless?: readonly string[]
   /** URLs of sandboxes by the names that an admin gave them. */
   sandboxes?: Record<string, string>
@@ -125,7 +125,7 @@ export function resolveReward(
   return { reward: { ...reward, kind, limiter }, rewardName: title }
 }
 
-/** The name of a reward's manager, with which samples are scored. It may be unknown. */
+/** Returns the name of a reward's manager, with aliases resolved. A manager of this name may not exist. */
 export function managerNameOf({ manager }: Pick<RewardSpec, 'manager'>): string {
   return typeof manager === 'string' ? (MANAGER_ALIASES[manager] ?? manager) : MODULE_MANAGER
 }

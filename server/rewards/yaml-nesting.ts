@@ -14,8 +14,8 @@ const INDICATORS: ReadonlySet<CST.TokenType | null> = new Set([
 ])
 
 /**
- * Returns the line, from 1, on which a text is nested more than {@link MAX_NESTING} levels deep, or null. The lines of
- * a block collection are not counted, because each level needs one more column of indentation.
+ * Returns the line, from 1, on which a text is nested more than {@link MAX_NESTING} levels deep, or null. Nesting by
+ * indentation is not counted, because each level needs one more column, so only a very long text can nest deeply.
  */
 export function tooNestedAt(text: string): number | null {
   let line = 1

@@ -122,7 +122,7 @@ export class AdaptiveLimit {
     return this.#limit
   }
 
-  /** Samples from other processes in flight to the server. */
+  /** Slots that other processes hold at the server. They count as samples in flight. */
   set others(samples: number) {
     this.#others = samples > 0 ? samples : 0
   }

@@ -140,7 +140,10 @@ export class FairQueue<T extends FairItem> {
     return this.#groups.get(group)?.first.item ?? null
   }
 
-  /** Returns the begun group with the most work left, or null. Help from another server saves the most time there. */
+  /**
+   * Returns the begun group with the most work left, or null. Another server saves the most time by helping with this
+   * group.
+   */
   heaviestGroup(): string | null {
     return this.#begun.first?.name ?? null
   }

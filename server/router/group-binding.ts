@@ -10,8 +10,8 @@ const BOUNDED_LOAD = 1.25
 /**
  * Chooses the next sample and its server so that the samples of a group find their prompt in the server's prefix cache.
  * If the group of the next sample is bound to a server that is available and not overloaded, the sample goes there.
- * Otherwise the policy chooses a server. That server continues a group that it began. If it has none, it begins a group
- * without a server. If all groups have servers, it helps with the group that has the most work left.
+ * Otherwise the policy chooses a server. That server continues a group that it began, or else begins a group that has
+ * no server. If all groups have servers, the server helps with the group that has the most work left.
  */
 export class GroupBinding {
   readonly #queue: FairQueue<RoutedSample>
@@ -27,7 +27,8 @@ export class GroupBinding {
   }
 
   /**
-   * Returns the next sample without taking it, and sets {@link server}. Null if none waits that can use the servers.
+   * Returns the next sample without taking it, and sets {@link server}. Returns null if no waiting sample can use the
+   * servers.
    */
   next(
     withRoom: readonly PoolServer[],

@@ -5,7 +5,7 @@ const SHARE = 0.05
 const MIN_HEDGES = 3
 const WINDOW_SECONDS = 60
 /**
- * Maximum number of samples begun since the pool was last idle that count for the bound per minute. It is the size of a
+ * The bound per minute counts at most this many of the samples begun since the pool was last idle. It is the size of a
  * large step.
  */
 const STEP_SAMPLES = 4_096

@@ -34,7 +34,7 @@ export class LatencyHistogram {
     return histogram
   }
 
-  /** Counts one duration in ms; negative and NaN count as the shortest. */
+  /** Counts one duration in ms. Negative values and NaN count as the shortest duration. */
   add(durationMs: number): void {
     const index =
       durationMs > FIRST_BOUND_MS

@@ -14,8 +14,8 @@ import { TokenEstimate } from './token-estimate.ts'
 /** Maximum calls begun per turn of the event loop, so that 5,000 waiting samples do not block it for 0.2 s. */
 const MAX_DISPATCHES = 64
 /**
- * Maximum retries or hedges that one search checks. The first ones in the queue may not fit the available servers,
- * because they were already sent there.
+ * Maximum retries or hedges that one search checks. The first samples in the queue may not fit the available servers,
+ * because they were already sent to those servers.
  */
 const MAX_SCANNED = 64
 /** Weight of the newest sample in the mean cost, which covers about the last 64 samples. */
@@ -46,8 +46,8 @@ export class ModelPool {
   readonly hedgeBudget = new HedgeBudget()
   readonly retryBudget = new RetryBudget()
   /**
-   * True if the pool has judges, or custom scorers, which may call a judge. Its samples are then never hedged or
-   * shared. The value is stored, because it is read for every call in flight every 100 ms.
+   * True if the pool has judges, or custom scorers, which may call a judge. Its samples are then never hedged, and
+   * identical samples are not combined. The value is stored, because it is read for every call in flight every 100 ms.
    */
   isSentOnce = false
   /** Unfinished samples of the model, without canaries. */
@@ -271,7 +271,8 @@ export class ModelPool {
   }
 
   /**
-   * Whether any server, or any that the given sample can use, is healthy, with or without slots for this process.
+   * Whether any server is healthy, with or without slots for this process. If a sample is given, only the servers that
+   * it can use count.
    */
   anyHealthy(nowMs: number, sample?: RoutedSample): boolean {
     return this.servers.some(

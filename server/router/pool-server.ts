@@ -172,7 +172,7 @@ export class PoolServer implements PolicyServer {
     return this.#url
   }
 
-  /** Samples in flight from this process; a hedge counts as another one. */
+  /** Samples in flight from this process; a hedge counts as a further sample. */
   get inFlight(): number {
     return this.#inFlight
   }

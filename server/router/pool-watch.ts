@@ -203,7 +203,7 @@ export class PoolWatch {
     return p95 !== null && ageMs > p95
   }
 
-  /** Whether a hedge would probably be answered well before the call, and not before the waiting samples. */
+  /** Whether a hedge would probably be answered well before the call, but not before the waiting samples are done. */
   #isStraggler(
     server: PoolServer,
     flight: Flight,

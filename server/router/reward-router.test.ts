@@ -373,7 +373,7 @@ describe('servers that a slot request excludes', () => {
       for (let i = 0; i < 6; i++) expect(await acquire(i)).toBe(2)
       harness.router.setSlots(2, 0)
       const waiting = Array.from({ length: 6 }, (_, i) => acquire(i))
-      // A request without exclusions passes the waiting ones, because only they cannot use the free slot.
+      // This request overtakes the waiting requests, because they exclude server 1, which has the free slot.
       expect(
         await serverOf(harness.router.acquire({ model: 'rm', tokens: 10, exclude: [2] })),
       ).toBe(1)

@@ -85,8 +85,8 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   /** Whether the sample's calls count against the retry budget. */
   isRetry = false
   /**
-   * Indexes in the list of all unfinished samples and in the list of the samples with the same signal. −1 if not in the
-   * list.
+   * Index in the list of all unfinished samples, and index in the list of samples with the same `AbortSignal`. −1 if
+   * the sample is not in that list.
    */
   lifeIndex = -1
   abortIndex = -1

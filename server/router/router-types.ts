@@ -27,7 +27,7 @@ export interface RouterServer {
   name: string
   url: string
   engine: EngineName
-  /** Calls to generative models are never hedged or shared. Default: discriminative. */
+  /** Calls to generative models are never hedged, and identical calls are not combined. Default: discriminative. */
   kind?: 'discriminative' | 'generative'
   /** The name of the server's pool, and the model name sent to the server. */
   model: string
@@ -238,7 +238,7 @@ export interface RouterServerStats {
   /** Epoch ms; null unless ejected. */
   ejectedUntilMs: number | null
   consecutiveFaults: number
-  /** Samples in flight from this process; a hedge counts as another one. Never negative, 0 at idle. */
+  /** Samples in flight from this process; a hedge counts as a further sample. Never negative, 0 at idle. */
   inFlight: number
   slots: number
   /** Maximum samples in flight from this process, adaptive or configured. */
@@ -341,9 +341,9 @@ export interface RewardRouter {
    */
   setLoad(serverId: number, load: EngineLoad | null): void
   /**
-   * Sets this process's slots for a server, its maximum samples in flight. Until this is called, it has none. The slots
-   * expire at `untilMs` on the clock of `performance.now()`, by default never. `others` is the number of slots of other
-   * processes.
+   * Sets this process's slots for a server, its maximum samples in flight. Until this is called, the process has none.
+   * The slots expire at `untilMs` on the clock of `performance.now()`, by default never. `others` is the number of
+   * slots of other processes.
    */
   setSlots(serverId: number, slots: number, untilMs?: number, others?: number): void
   /**

@@ -94,7 +94,7 @@ export async function readLoad(
   }
 }
 
-/** Whether the server sleeps, or null if it does not report it. @throws Error if it does not answer */
+/** Whether the server sleeps, or null if it does not report this. @throws Error if the server does not answer */
 export function isAsleep(server: ServerAddress, timeoutMs: number): Promise<boolean | null> {
   return through(server, timeoutMs, async ({ fetch, basePath }) => {
     const { lifecycle } = engineOf(server.engine)
@@ -102,7 +102,7 @@ export function isAsleep(server: ServerAddress, timeoutMs: number): Promise<bool
   })
 }
 
-/** Puts a server to sleep. Nothing may be in flight. @throws Error with the server's answer if it refuses */
+/** Puts a server to sleep. No call may be in flight. @throws Error with the server's answer if it refuses */
 export function sendSleep(
   server: ServerAddress,
   level: SleepLevel,

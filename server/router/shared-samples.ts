@@ -78,7 +78,7 @@ export class SharedSamples {
     }
   }
 
-  /** Handles a failed sample: its first follower is sent, and the other followers now follow that one. */
+  /** Handles a failed sample: its first follower is sent, and the other followers now follow that sample. */
   failed(sample: RoutedSample): void {
     if (!(sample instanceof ScoreSample)) return
     this.#leave(sample)

@@ -9,7 +9,7 @@ import { KeptChild } from '../kept-child.ts'
 import type { Logger } from '../log.ts'
 
 const STOP_MS = 3_000
-/** Maximum starts that end without a report. */
+/** The start fails after this many processes have ended without a report. */
 const MAX_STARTS = 3
 /**
  * Time after which a sandbox that could not run programs is tried again, ms, because an admin may have installed a

@@ -349,7 +349,7 @@ describe.skipIf(!python.ok)('the service', () => {
       execFileSync('prlimit', ['--pid', `${interpreter}`, `--nofile=${most}:`], sandboxUser())
     const program = { code: 'def f(): return 1', cases: ['assert f() == 1'] }
     expect(hasPassed(await judged(scarce, program))).toBe(true)
-    // A fork needs more files than this, the interpreter does not.
+    // A fork needs more open files than this, but the interpreter does not.
     limitFiles('4')
     const replies = [judged(scarce, program), judged(scarce, program), judged(scarce, program)]
     await expect.poll(() => failed.mock.calls.length).toBeGreaterThan(2)
@@ -364,7 +364,7 @@ describe.skipIf(!python.ok)('the service', () => {
     const interpreter = interpreterIn(fragile.pid as number)
     await expect.poll(() => childrenOf(interpreter).flatMap(childrenOf)).toHaveLength(1)
     const [fork] = childrenOf(interpreter) as [number]
-    // It sleeps while it waits for a job.
+    // The fork sleeps while it waits for a job.
     await expect.poll(() => readFileSync(`/proc/${fork}/stat`, 'utf8')).toContain(') S ')
     process.kill(fork, 'SIGSTOP')
     const lost = judged(fragile, { code: 'def f(): return 1', cases: ['assert f() == 1'] })

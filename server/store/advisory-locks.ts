@@ -7,21 +7,24 @@ export const ADVISORY_LOCKS = {
   migration: 72_707_369,
   /** Creating a partition of texts. */
   textPartition: 72_707_370,
-  /** Appending to a batch, closing or cancelling it (by batch). Flushes never take it. Also in append-singles.sql. */
+  /**
+   * Appending to, closing or cancelling a batch; one lock per batch. Flushes never take it. append-singles.sql takes it
+   * too.
+   */
   batch: 72_707_371,
-  /** Granting leases (by hash of the resource). Also in renew-lease.sql. */
+  /** Granting leases; one lock per resource, by its hash. Also taken in renew-lease.sql. */
   lease: 72_707_372,
-  /** Self-test, sleep and wake of a server (by server). */
+  /** Self-test, sleep and wake of a server; one lock per server. */
   server: 72_707_373,
   /** Evaluating monitors and changing incidents, in one process at a time. */
   monitors: 72_707_374,
-  /** Copying rollouts into a new batch (by the ID of the new batch). */
+  /** Copying rollouts into a new batch; one lock per new batch. */
   copy: 72_707_375,
   /** Installing and dropping a schema of functions. */
   functions: 72_707_376,
-  /** Requeueing the orphans of a batch, in one process at a time (by batch). */
+  /** Requeueing the orphans of a batch, in one process at a time; one lock per batch. */
   orphans: 72_707_380,
-  /** Submits to a run with limits, so that concurrent submits cannot exceed them together (by run). */
+  /** Submits to a run with limits, so that concurrent submits together cannot exceed the limits; one lock per run. */
   runLimits: 72_707_381,
   /**
    * Shared for processes that begin to copy a batch, exclusive for retention while it marks batches. A batch is
@@ -36,6 +39,9 @@ export const ADVISORY_LOCKS = {
   backup: 72_707_385,
   /** Revoking API keys. */
   apiKeys: 72_707_386,
-  /** The prompts of a run, because two servers may roll up two of its batches at the same time (by run). */
+  /**
+   * Rolling up the prompts of a run, because two servers may roll up two of its batches at the same time; one lock per
+   * run.
+   */
   prompts: 72_707_391,
 } as const

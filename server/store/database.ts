@@ -131,11 +131,11 @@ export interface DatabaseOptions {
    * wait fails as an outage after 30 s.
    */
   queueTimeoutMs?: number
-  /** True if every statement is a lookup by key. The planner then may not scan or hash. */
+  /** True if every statement is a lookup by key. The planner then avoids table scans, hash joins and merge joins. */
   keyed?: boolean
   /**
-   * Commits do not wait for the disk, so a crash may undo the last ones. Only for work that is then repeated, such as
-   * retention.
+   * Commits do not wait for the disk, so a crash may undo the last ones. Only for work that is repeated after a crash,
+   * such as retention.
    */
   lazyCommits?: boolean
   staysOpen?: boolean
@@ -239,7 +239,7 @@ export async function throughOutage<T>(
   options: {
     forMs: number
     signal?: AbortSignal
-    /** Called after each attempt that failed because of an outage, if another one follows. */
+    /** Called after each attempt that failed because of an outage, if another attempt follows. */
     onOutage?: (error: unknown) => void
   },
 ): Promise<T> {

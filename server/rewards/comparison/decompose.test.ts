@@ -13,7 +13,7 @@ function numbers(seed: number): () => number {
 }
 
 /**
- * Random groups of eight 0/1 scores. All scores of a group have the same class, whose rate is the probability of a
+ * Random groups of eight 0/1 scores. Each group belongs to one class, and the class's rate is the probability of a
  * score of 1.
  */
 function groups(

@@ -1,6 +1,6 @@
 /** Samples of one class in one unit of the bootstrap: a group or a step. */
 export interface Cell {
-  /** The unit's number within its side, from 0 without gaps. */
+  /** The unit's number on its side (before or after), from 0 without gaps. */
   unit: number
   /** The class, such as a data source, a verdict or a prompt. */
   key: string
@@ -40,7 +40,8 @@ export interface Decomposition {
 }
 
 /**
- * Number of cells that the bootstrap may visit, unless {@link MIN_REPLICATES} need more; 2 million take about 15 ms.
+ * Maximum number of cells that the bootstrap visits, exceeded only if {@link MIN_REPLICATES} need more. 2 million take
+ * about 15 ms.
  */
 const MAX_VISITS = 2_000_000
 /** With 200 replicates, the standard error is accurate to about 5 %. */
@@ -161,7 +162,8 @@ function statisticsOf(
     allMix += mix
   }
   values[3 * classes] = allMix
-  // The change is computed from the means. A sum of the parts would have rounding errors that depend on the classes.
+  // The change is computed from the means, because the rounding errors of a sum of the parts would depend on the
+  // classes.
   values[3 * classes + 1] = overallB - overallA
   return values
 }

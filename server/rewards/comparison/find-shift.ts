@@ -9,8 +9,8 @@ export interface ShiftStep {
 /** Number of steps that are compared on each side of a change. */
 const WINDOW = 2
 /**
- * Minimum number of windows from which the usual variation is estimated. With fewer windows, a single shift would
- * itself raise the estimate.
+ * The usual variation is estimated from windows only if there are at least this many. With fewer windows, a single
+ * shift would itself raise the estimate.
  */
 const MANY_WINDOWS = 24
 /**
@@ -38,10 +38,11 @@ export function findShifts(steps: readonly ShiftStep[]): number[] {
   const usual = median(differences)
   const deviations = differences.map((difference) => Math.abs(difference - usual))
   const neighbors = steps.slice(1).map(({ mean }, i) => mean - (steps[i] as ShiftStep).mean)
-  // The difference of two windows varies as much as one step, that of two neighboring steps √2 times as much.
+  // The difference of two windows varies as much as a single step. The difference of two neighboring steps varies √2
+  // times as much.
   const noise = robustDeviation(neighbors) / Math.SQRT2
   const swings = differences.length < MANY_WINDOWS ? 0 : robustDeviation(differences)
-  // Rounding errors of equal means are not variation.
+  // The minimum of 1e-9 ignores rounding errors between equal means.
   const scale = Math.max(noise, swings, 1e-9)
   const found: number[] = []
   const largestFirst = deviations

@@ -26,7 +26,10 @@ export interface MatchedSamples {
   secondIndex: Int32Array
   first: Float64Array
   second: Float64Array
-  /** Start of each group, then the end of the last one: group g has the entries from starts[g] up to starts[g + 1]. */
+  /**
+   * Where each group starts, then the end of the last group. Group g has the entries from `starts[g]` up to
+   * `starts[g + 1]`.
+   */
   starts: Int32Array
   /** Each group's number in the first batch. */
   groups: Int32Array

@@ -20,8 +20,8 @@ export function distinctOf(sorted: Float64Array, most: number): number[] | null 
 }
 
 /**
- * Returns both cumulative distribution functions at the same values: at every score if there are few, otherwise at
- * quantiles of each reward's scores. The functions are exact at these values.
+ * Returns both cumulative distribution functions at the same values: at every distinct score if there are few,
+ * otherwise at quantiles of each reward's scores. The functions are exact at these values.
  */
 export function cdfOf(
   first: Float64Array,

@@ -45,7 +45,7 @@ const YAML_OPTIONS = {
   customTags: (tags: unknown[]) => [words, ...(tags as ScalarTag[])],
 }
 
-/** A shell variable. A line with no other words sets it. */
+/** An assignment to a shell variable. It takes effect only if every word of its line is an assignment. */
 const VARIABLE = /^([A-Za-z_]\w*)=(.*)$/s
 const OVERRIDE = /^\+{0,2}([A-Za-z_][\w-]*(?:[./@][\w-]+)*)=(.*)$/s
 
@@ -94,7 +94,7 @@ function readYaml(text: string): ConfigText {
   return { ok: true, leaves }
 }
 
-/** The settings of a map and of the maps in it, at most {@link MAX_LEAVES}. */
+/** The settings of a map and of its nested maps, at most {@link MAX_LEAVES}. */
 function leavesOf(
   contents: Node,
   document: Document,
@@ -159,8 +159,8 @@ function readCommandLine(text: string): ConfigLeaf[] | null {
 }
 
 /**
- * The overrides in a line of a script, also those of a command or a variable that is one word
- * (`bash -c "python3 -m … a.b=1"`, `$OVERRIDES`).
+ * The overrides in a line of a script. A word with spaces, such as a quoted command or the value of a variable, is
+ * searched too (`bash -c "python3 -m … a.b=1"`, `$OVERRIDES`).
  */
 function overridesOf(
   line: string,

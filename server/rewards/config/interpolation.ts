@@ -8,8 +8,8 @@ const MAX_DEPTH = 16
 
 /**
  * Resolves `${…}` references to keys of the same text (`${data.max_response_length}`, relative `${.len}` too) and
- * `${oc.select:key,default}`. `${oc.env:…}` and keys outside the text are unknown here: their default is used if the
- * reference has one, otherwise they are reported.
+ * `${oc.select:key,default}`. `${oc.env:…}` and references to keys outside the text cannot be resolved here. If such a
+ * reference has a default, the default is used, otherwise the reference is reported.
  */
 export function resolveInterpolations(leaves: readonly ConfigLeaf[]): ResolvedLeaf[] {
   const byKey = new Map(leaves.map((leaf) => [leaf.key, leaf.value]))

@@ -37,7 +37,7 @@ export function nearestKey(key: string): string | undefined {
     if (name === undefined) return elsewhere(key)
     path.push(name)
     at = at.get(name) as Tree
-    // Keys below this one belong to a function or an engine and are unknown here.
+    // A function or an engine defines the keys below this key, so they are unknown here.
     if (at.size === 0) break
   }
   const found = [...path, ...parts.slice(path.length)].join('.')

@@ -55,7 +55,10 @@ export class Settings {
     return this.#wrong(key, `a number of at least ${least}`)
   }
 
-  /** If a `note` is given, each setting under the prefix is recorded as `supported`. */
+  /**
+   * Returns the settings under the prefix as nested objects, or null if there are none. With a `note`, each of them is
+   * recorded as `supported`.
+   */
   under(prefix: string, note: string | null): Record<string, unknown> | null {
     let any = false
     const root: Record<string, unknown> = {}
@@ -177,7 +180,7 @@ function isEmpty(value: unknown): boolean {
   return value === null || (typeof value === 'object' && Object.keys(value).length === 0)
 }
 
-/** An assignment would change the prototype for the key `__proto__`. */
+/** A plain assignment to the key `__proto__` would change the prototype. */
 function define(object: Record<string, unknown>, key: string, value: unknown): void {
   Object.defineProperty(object, key, {
     value,

@@ -5,8 +5,8 @@ const CLOSING: Readonly<Record<string, string>> = { '(': ')', '[': ']', '{': '}'
 /**
  * Splits a line into words as a shell does, without their quotes. Each part outside single quotes is passed to
  * `expand`, which replaces variables. `$(…)`, `${…}` and, in the value of `key=value`, `[…]` and `{…}` are parts of one
- * word, also if they contain spaces. The value of a variable that is a whole word is split in turn. A quote without its
- * end separates words. A comment ends the line.
+ * word, also if they contain spaces. If a variable is a whole word, its value is split into words too. A quote that is
+ * never closed separates words. A comment ends the line.
  */
 export function shellWords(line: string, expand: (text: string) => string): string[] {
   const words: string[] = []
@@ -16,7 +16,10 @@ export function shellWords(line: string, expand: (text: string) => string): stri
   let pending = ''
   /** Whether the word has a `=`. */
   let isSetting = false
-  /** Characters whose end was not found. The search is not repeated, so that it takes linear time. */
+  /**
+   * Quotes and brackets whose end was not found. The search for their end is not repeated, so that splitting takes
+   * linear time.
+   */
   const unbalanced = new Set<string>()
   const endOf = (char: string, find: () => number) => {
     const end = unbalanced.has(char) ? -1 : find()

@@ -109,7 +109,7 @@ test('a package that is installed after the first submit is found', async () => 
   write('node_modules/ours/package.json', '{"main": "index.js"}')
   write('node_modules/ours/index.js', 'exports.seven = 7')
   const [version] = [...(await submit()).versions.values()]
-  // Earlier releases unpacked versions without a link.
+  // Earlier releases unpacked versions without the link `node_modules`.
   rmSync(join(folder, 'versions', version?.hash as string, 'node_modules'))
   functions = newFunctions()
   expect((await submit()).versions.size).toBe(1)

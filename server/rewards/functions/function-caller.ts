@@ -4,13 +4,13 @@ import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
 
 export interface FunctionCallOptions {
   /**
-   * Time limit, ms, from the call's start in a process. A process that the call blocks for longer is killed;
-   * otherwise only the call fails.
+   * Time limit, ms, from the call's start in a process. If the call blocks its process for longer, the process is
+   * killed; otherwise only the call fails.
    */
   timeoutMs: number
   signal: AbortSignal | undefined
   run: string
-  /** The sample's id, such as `b12-3`; errors name it if its call ends the process. */
+  /** The sample's id, such as `b12-3`; errors name the sample if its call ends the process. */
   sampleId: string
   /** Options of the function's own calls to the router. */
   route?: {

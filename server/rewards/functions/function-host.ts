@@ -47,8 +47,8 @@ const LOAD_MS = 30_000
 /** Time for which a cancelled call may keep blocking its process. */
 const ABANDONED_MS = 1_000
 /**
- * Minimum time for which an unknown call may block a process before the process is ended. The process may only be short
- * of CPU time.
+ * Minimum time for which an unknown call may block a process before the process is ended. A shorter block may only mean
+ * that the process is short of CPU time.
  */
 const UNKNOWN_HOLDER_MS = 1_000
 /** Number of cancelled calls with unsettled promises after which a process takes no more calls. */
@@ -160,7 +160,7 @@ export class FunctionHost {
     return this.#host.child.pid
   }
 
-  /** Time for which a call has blocked the process so far, ms; 0 while it responds. */
+  /** Time for which a call has blocked the process so far, ms; 0 while the process responds. */
   get heldUpMs(): number {
     return this.#heldUp.ms
   }
@@ -173,7 +173,7 @@ export class FunctionHost {
     return this.#host.child.pid === undefined
   }
 
-  /** The process must have loaded the call's target. */
+  /** Sends a call to the process, which must have loaded the call's target. */
   dispatch(call: FunctionCall, target: string | null): void {
     const id = FunctionHost.#nextId++
     this.calls.set(id, { id, call, startedAtMs: null, heldUpAtStartMs: 0 })

@@ -14,14 +14,14 @@ const AHEAD_MS = 150
 const MAX_SYNC_CALLS = 64
 /** Busy fraction of an event loop above which it counts as computing rather than waiting. */
 const COMPUTING = 0.85
-/** The calls that wait inside a process are taken back once it has been blocked for this long. */
+/** The calls that wait inside a process are taken back once the process has been blocked for this long. */
 const TAKE_BACK_MS = 1_000
-/** Idle time after which all processes but one end, and after which the last one ends. */
+/** Idle time after which all processes but one end, and idle time after which the last process ends. */
 const IDLE_MS = 10_000
 const LAST_IDLE_MS = 60_000
 /** Maximum number of processes that run only suspects: calls that may have ended a process. */
 const MAX_ALONE = 2
-/** Maximum number of shared processes when all of them take no more calls and only finish the ones they have. */
+/** Maximum number of shared processes while all of them only finish their calls and take no new ones. */
 const MAX_RETIRING = 4
 /** Retry interval and maximum retries after a process could not be started. */
 const NOT_STARTED_MS = 1_000

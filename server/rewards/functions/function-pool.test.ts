@@ -184,7 +184,7 @@ describe('supported results of a function', () => {
 })
 
 describe('a function that ends its process', () => {
-  /** A response may name a fault, which its call then causes. Any other call takes 150 ms, over two awaits. */
+  /** A call whose response names a fault causes that fault. Any other call takes 150 ms, over two awaits. */
   const TEXT = `
     import { execFileSync } from 'node:child_process'
     const sleep = (ms) => new Promise((done) => setTimeout(done, ms))

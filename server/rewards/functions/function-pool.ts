@@ -27,8 +27,8 @@ const TICK_MS = 100
 /** Capacity, in samples, while no function runs: one job of the maximum size. */
 const IDLE_CAPACITY = 64
 /**
- * Capacity in addition to that of running functions: two jobs of the minimum size (16 samples each). The second job
- * belongs to another run if another run waits.
+ * Capacity in addition to that of running functions: two jobs of the minimum size (16 samples each). If another run
+ * waits, the second job is taken from that run.
  */
 const SPARE_CAPACITY = 32
 
@@ -209,7 +209,7 @@ export class FunctionPool implements FunctionCaller {
     })
   }
 
-  /** Makes the paths in the failure details of a call relative, because callers read them. */
+  /** Makes the paths in the failure details of a call relative, because callers read the details. */
   #shown(end: CallEnd['end']): CallEnd['end'] {
     const shown = <T extends { detail: string }>(failed: T): T => ({
       ...failed,

@@ -10,7 +10,7 @@ export function postProcesses(methods: readonly string[]): boolean {
 
 export interface ScoredGroup {
   uid: string
-  /** The scored members in order of their index, except failed ones and those submitted with a score. */
+  /** The members in order of index, without failed members and members submitted with a score. */
   members: {
     index: number
     dataSource: string

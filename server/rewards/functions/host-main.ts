@@ -38,7 +38,9 @@ import { findingKey, readGroupResults, readResult } from './read-result.ts'
 interface Loaded {
   dir: string
   score: (input: FunctionInput, context: FunctionContext) => unknown
-  /** The constructed object, for its other methods; for a function, the exports that post-process groups. */
+  /**
+   * The object whose other methods can be called. For a function, it has the module's exports that post-process groups.
+   */
   self: object
 }
 
@@ -260,7 +262,7 @@ async function wrappedBy(
   const { wraps } = target
   if (wraps) {
     const inner = await load(wraps)
-    // Managers receive `{score, …extra}` in every case, as rules and models return it.
+    // The manager receives the result as `{score, …extra}`, the form that rules and models return.
     return async (input, context) => {
       const given = await inner.score({ ...input, ...wraps.kwargs }, context as FunctionContext)
       const read = readResult(given)
@@ -310,7 +312,8 @@ async function call(message: Extract<ToHost, { type: 'call' }>): Promise<void> {
       value = await value
     }
     const thrown = new Map<number, string>()
-    // For `solution_strs.map(async …)`, each member has its own promise and its own failure.
+    // A function may return a list of promises (`solution_strs.map(async …)`). If one is rejected, only its member
+    // fails.
     if (work.op === 'group' && Array.isArray(value) && value.some(isThenable)) {
       if (sync) mark(`R ${id}`)
       sync = false

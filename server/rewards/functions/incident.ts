@@ -16,7 +16,7 @@ export interface Incident {
   culprit: DispatchedCall | null
   /** Whether the culprit is certain; otherwise it runs again, alone. */
   certain: boolean
-  /** Calls that had begun, without the culprit if it is certain. */
+  /** Calls that had begun, except the culprit if `certain` is true. */
   started: DispatchedCall[]
   waiting: DispatchedCall[]
 }

@@ -18,7 +18,7 @@ export async function planFunctions({
     mkdirSync(config.versionsDir, { recursive: true })
     openToFunctions(config.versionsDir)
   } catch {
-    // A worker on another machine may not be able to write to its folder. Its functions then fail with the error.
+    // A worker on another machine may be unable to create this folder. Its functions then fail with that error.
   }
   const paths = [...HOST_PATHS, config.versionsDir, join(config.functionsDir, 'node_modules')]
   return {

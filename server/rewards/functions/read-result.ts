@@ -14,7 +14,7 @@ export type ReadResult =
     }
   | { ok: false; reason: SampleFailureReason; detail: string }
 
-/** The key of a result that holds its verdict and its turn and span rewards instead of extra info. */
+/** The key of a result that holds the verdict and the turn and span rewards. The key does not become extra info. */
 export const FINDING_KEY = 'rewardops'
 
 /** Maximum characters of a sample's extra info as JSON, because it is delivered with the score. */
@@ -44,7 +44,7 @@ export function readResult(value: unknown): ReadResult {
     }
     return withExtra(read.score, { ...read.extra, ...kept }, read.rawScore)
   }
-  // verl keeps a plain number as `acc`.
+  // verl stores a plain number in the extra info, as `acc`.
   if (typeof value === 'number' || typeof value === 'boolean') {
     const score = Number(value)
     return withExtra(score, { acc: score })

@@ -190,7 +190,7 @@ interface Imported {
   kind: ImportKind
 }
 
-/** Maximum number of files whose imports are cached, because every batch needs those of its functions. */
+/** Maximum number of files whose imports are cached. Every batch needs the imports of its functions. */
 const MAX_CACHED = 1_000
 /** Above this size, building the syntax tree (1 ms per KiB) would block the server's event loop for too long. */
 const MAX_TREE_CHARS = 100_000

@@ -20,8 +20,8 @@ export class Suspects {
   }
 
   /**
-   * Adds the calls of a process that ended. If one was seen running, it runs alone first, and the others become
-   * suspects only after a second incident.
+   * Adds the calls of a process that ended. If one call was seen running, that call runs alone first. The other calls
+   * become suspects only if they, or the call seen running, were in an earlier incident.
    * @returns the calls that may run together with other calls
    */
   add(inside: readonly FunctionCall[], seen: FunctionCall | null): FunctionCall[] {

@@ -19,7 +19,7 @@ export interface JudgeRequest extends RouteRequest {
   sample: Pick<RewardSample, 'prompt' | 'solutionStr' | 'messages' | 'groundTruth' | 'extraInfo'>
 }
 
-/** Kept even if it could not be read. */
+/** A judge's reply. It is kept even if no verdict could be read from it. */
 export interface JudgeReply {
   /** Vote number from 0. A pair judged in both orders has two replies per vote. */
   vote: number
@@ -90,7 +90,7 @@ export async function judgeSample(
   return { ok: true, score: combined.value, extra, ...common }
 }
 
-/** Replies are not included, because they are stored as texts. */
+/** Leaves out the replies, because they are stored as texts. */
 export function rewardOutcomeOf(outcome: JudgeOutcome): RewardOutcome {
   const { attempts, usage } = outcome
   const { promptTokens, completionTokens, complete } = usage

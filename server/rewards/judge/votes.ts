@@ -29,7 +29,7 @@ export function combineVotes(
   }
 }
 
-/** The mean of sorted values. Equal values are their own mean. */
+/** The mean of sorted values. If all values are equal, the mean is exactly that value, without a rounding error. */
 function meanOf(values: readonly number[]): number {
   if (values.length > 0 && values[0] === values.at(-1)) return values[0] as number
   return decimalSum(values.map((value) => value / values.length))

@@ -3,7 +3,10 @@ import type { RequestLimits } from './limit-settings.ts'
 import { RequestGate } from './request-gate.ts'
 import type { Rate } from './token-bucket.ts'
 
-/** Finds the rates per minute that processes share under a limiter name; a missing rate is counted in this process. */
+/**
+ * Returns the rates per minute that processes share under a limiter name. A rate that is not returned is counted in
+ * this process alone.
+ */
 export type RatesFor = (name: string, limits: RequestLimits) => { requests?: Rate; tokens?: Rate }
 
 export interface GateFound {

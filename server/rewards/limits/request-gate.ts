@@ -110,7 +110,7 @@ export class RequestGate {
   }
 
   /**
-   * Waits for a call's turn. Rejects with the signal's reason if it aborts first; no capacity is used then.
+   * Waits for a call's turn. If the signal aborts first, rejects with the signal's reason and uses no capacity.
    * @param tokens estimated tokens; default: the limits' estimate for each of its requests
    * @param requests number of requests to the service; default 1
    */
@@ -182,7 +182,10 @@ export class RequestGate {
     this.#pumping = false
   }
 
-  /** Starts the first call of the queue when the rate limit permits it. If its slot is gone by then, it stays queued. */
+  /**
+   * Waits until the rate limits permit the first call of the queue, and starts it. If no slot is free by then, the call
+   * stays in the queue.
+   */
   async #serve(head: Waiter): Promise<void> {
     this.#blockedBy(null)
     if (!head.gone) {

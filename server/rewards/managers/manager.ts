@@ -52,7 +52,7 @@ export type RewardOutcome = (
   attempts: AttemptRecord[] | null
   /** Tokens used by the scorer's calls; absent unless every call reported them. */
   tokens?: number
-  /** Time that the sample waited before its scoring began, ms; if absent, the first attempt has this time. */
+  /** Time that the sample waited before its scoring began, ms; if absent, the sample waited until its first attempt. */
   waitedMs?: number
 }
 

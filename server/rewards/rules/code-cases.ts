@@ -46,7 +46,7 @@ export function testCasesOf(groundTruth: unknown): StdioCases | UnitTests {
   return truth.test_list === undefined ? stdioCases(truth) : testList(truth)
 }
 
-/** HumanEval: the test defines `check`, which gets the function. */
+/** HumanEval: the test defines `check`, which is called with the program's function. */
 function checkFunction(truth: Record<string, unknown>): UnitTests {
   const setup = textOf(truth, 'test')
   const entryPoint = nameOf(truth, 'entry_point')

@@ -39,7 +39,7 @@ beforeAll(async () => {
     paths.push(request.url as string)
     open.add(response)
     mostOpen = Math.max(mostOpen, open.size)
-    // Keeps the set of this test, because the response may close during the next test.
+    // Keeps this test's set, because the response may close during the next test, which has a new set.
     const mine = open
     response.on('close', () => mine.delete(response))
     const reply = await answer(job, response)

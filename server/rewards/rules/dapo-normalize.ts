@@ -68,7 +68,7 @@ function firstInDollars(line: string): string {
   return second < 0 ? line : line.slice(first, second + 1)
 }
 
-/** Every `\text{X}` → `X`, each to the next `}`, even within nested braces. */
+/** Every `\text{X}` → `X`. X ends at the next `}`, even if X contains a `{`. */
 function unwrapShortest(line: string, opening: string): string {
   let start = line.indexOf(opening)
   if (start < 0) return line

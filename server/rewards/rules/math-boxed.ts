@@ -7,9 +7,9 @@ const boxedWithSpace = '\\boxed '
 const boxedWithBrace = '\\boxed{'
 
 /**
- * Returns the last boxed expression, including its command, or null if there is none. If `\boxed` followed by a space
- * occurs anywhere, the expression is the last of these, up to the next `$`. Otherwise it is the last `\boxed`, or if
- * there is none the last `\fbox`, up to the end of its braces.
+ * Returns the last boxed expression, including its command, or null if there is none. If `\boxed` is followed by a
+ * space anywhere, the last such `\boxed` counts, up to the next `$`. Otherwise the last `\boxed` counts, or else the
+ * last `\fbox`, up to the end of its braces.
  */
 export function lastBoxedExpression(text: string): string | null {
   const spaced = text.lastIndexOf(boxedWithSpace)

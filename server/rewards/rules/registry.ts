@@ -36,7 +36,7 @@ export function ruleForDataSource(dataSource: string): Rule | undefined {
   return exact.get(dataSource) ?? prefixes.find(({ prefix }) => dataSource.startsWith(prefix))?.rule
 }
 
-/** `reward.function` selects the rule for every data source. */
+/** Finds the rule that `reward.function` names, which then scores every data source. */
 export function ruleByName(name: string): Rule | undefined {
   return rules.find((rule) => rule.name === name)
 }

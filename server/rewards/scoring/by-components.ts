@@ -10,8 +10,9 @@ type ScoreComponent = (sample: RewardSample, context: RewardContext) => Promise<
 
 /**
  * Scores a composite reward: its components are scored concurrently, each with its own timeout, and the score is the
- * sum of weight × score. The extra info has each component's score under its name and its own keys as `name/key`. If a
- * component fails, the sample fails with the reason and name of the component, and the other components are cancelled.
+ * sum of weight × score. The extra info has each component's score under the component's name, and the component's own
+ * extra info as `name/key`. If a component fails, the sample fails with the reason and name of the component, and the
+ * other components are cancelled.
  * @param scoreComponent scores one component by its kind
  */
 export async function scoreByComponents(

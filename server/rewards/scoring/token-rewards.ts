@@ -27,7 +27,7 @@ export function tokenRewards(
     const range = ranges[next]
     if (range === undefined) break
     const end = ends[i] as number
-    // A token that is only part of a character has an empty range.
+    // A token that is only part of a character has an empty range, and is kept even at the start of a message.
     if (end <= range.start && !(start === end && start === range.start)) continue
     tokens.push({
       message: range.message,

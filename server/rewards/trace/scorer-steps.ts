@@ -22,7 +22,7 @@ export interface Tried {
 
 const MAX_BODY_CHARS = 20_000
 
-/** Removes the calls of the returned steps from `tried.calls`. */
+/** Returns the steps of the scorer, and removes their calls from `tried.calls`. */
 export async function stepsOf(
   sample: RewardSample,
   reward: ResolvedReward,

@@ -30,7 +30,7 @@ const decompress = promisify(zstdDecompress)
 const MAX_CHUNK_BYTES = 1 << 30
 /**
  * New batches and processes get ids this far above those of the backup. A batch that was accepted after the backup is
- * lost. If its trainer then asks for its id, it gets `batch_not_found`, not the rewards of another batch.
+ * lost. If a trainer then requests that batch, it gets `batch_not_found`, not the rewards of another batch.
  */
 const SKIPPED_IDS = 100_000
 const SKIPPING = new Set(['batch_id_seq', 'process_id_seq'])
