@@ -20,8 +20,9 @@ export class Suspects {
   }
 
   /**
-   * Adds the calls of a process that ended. If one call was seen running, that call runs alone first. The other calls
-   * become suspects only if they, or the call seen running, were in an earlier incident.
+   * Adds the calls of a process that ended. If no call was seen running, or that call was in an earlier incident, all
+   * calls become suspects. Otherwise the call seen running runs alone first, and another call becomes a suspect only if
+   * it was in an earlier incident.
    * @returns the calls that may run together with other calls
    */
   add(inside: readonly FunctionCall[], seen: FunctionCall | null): FunctionCall[] {
