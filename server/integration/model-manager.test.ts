@@ -754,6 +754,26 @@ describe('a server that another service launched', () => {
     }
   })
 
+  it.each([
+    ['is launched after an outage of the database during the start', '57P03', ['rm-0', 'rm-1']],
+    ['does not prevent the launches of the others if its own fails', '22000', ['rm-1']],
+  ])('%s', async (_, code, started) => {
+    const servers = ['rm-0', 'rm-1'].map((name, at) =>
+      LaunchServerInput.parse({ name, engine: 'vllm', port: at + 1, command }),
+    )
+    const note = vi.spyOn(ServerRegistry.prototype, 'note')
+    note.mockRejectedValueOnce(Object.assign(new Error('no'), { code }))
+    const here = launcher({ servers, allowCalls: false, processId: await serviceOn('gpu-8') })
+    try {
+      await here.start()
+      const running = () => started.every((name) => existsSync(pidFile(name)))
+      await waitFor('the processes', running)
+    } finally {
+      note.mockRestore()
+      await here.stop(5_000)
+    }
+  })
+
   it('has no other process after two launches at the same time', async () => {
     const started = join(dataDir, 'started')
     const script = `require('node:fs').appendFileSync(${JSON.stringify(started)}, process.pid + ' ')

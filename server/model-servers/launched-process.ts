@@ -183,11 +183,8 @@ export async function endLeftovers(
   return ended.flat()
 }
 
-export function isAdoptable(folder: string, name: string): boolean {
-  return adoptable(folder, name) !== null
-}
-
-function adoptable(folder: string, name: string): LaunchRecord | null {
+/** The record of the process that {@link LaunchedProcess.adopt} takes over, or null if there is none. */
+export function adoptable(folder: string, name: string): LaunchRecord | null {
   const record = readRecord<LaunchRecord>(launchFile(folder, name, 'pid'))
   return record !== null && isRunning(record) && isRunning(record.keeper) ? record : null
 }

@@ -17,8 +17,8 @@ import type { ModelsContext } from './context.ts'
 import { tailOf } from './launch-log.ts'
 import type { LaunchEnd } from './launch-record.ts'
 import {
+  adoptable,
   endLeftovers,
-  isAdoptable,
   isOwnedByAnother,
   LaunchedProcess,
   launchFolder,
@@ -86,7 +86,7 @@ export class ServerLauncher {
   async start(): Promise<void> {
     const { log, timings, registry } = this.#o
     const { servers } = this.#options
-    // A busy disk can delay the first queries. No later attempt follows, so they are retried.
+    // A busy disk can delay queries. No later attempt follows, so they are retried.
     const read = () => throughOutage(() => registry.active(), { forMs: READ_WITHIN_MS })
     const seen = new Map<string, { launch: StoredLaunch | null; host: string | null }>()
     const look = async (row: ServerRow) => {
@@ -124,7 +124,16 @@ export class ServerLauncher {
           { server: name, host },
           'not launched while the service on this host runs, which has launched a server of the same name',
         )
-      } else if (await this.#resume(name, before?.launch)) continue
+      } else {
+        const resume = () => this.#resume(name, before?.launch)
+        try {
+          if (await throughOutage(resume, { forMs: READ_WITHIN_MS })) continue
+        } catch (error) {
+          // The other servers are launched nevertheless.
+          log.error({ err: (error as Error).message, server: name }, 'not launched')
+          continue
+        }
+      }
       if (servers.some((entry) => entry.name === name)) void this.#resumeOnceFree(name)
     }
   }
@@ -142,7 +151,7 @@ export class ServerLauncher {
     const { processId } = this.#options
     const of = launch?.processId
     if (processId === undefined || of === undefined || of === processId) return null
-    if (isAdoptable(this.#folder, name)) return null
+    if (adoptable(this.#folder, name)) return null
     const read = () => throughOutage(() => lastServerReport(this.#o.db, of), { forMs: outageMs })
     const first = await read()
     if (first?.process_host === PROCESS_HOST && !processLives(first.pid)) return null
@@ -230,7 +239,7 @@ export class ServerLauncher {
   /** The service that launched a server and keeps its process running, or null if there is none. */
   async launcherOf(row: ServerRow): Promise<string | null> {
     if (isOwnedByAnother(this.#folder, row.name)) return NEIGHBOR
-    if (this.#running.has(row.name) || isAdoptable(this.#folder, row.name)) return 'this service'
+    if (this.#running.has(row.name) || adoptable(this.#folder, row.name)) return 'this service'
     const host = await this.#hostElsewhere(row)
     return host === null ? null : `the service on the host ${host}`
   }
@@ -310,18 +319,20 @@ export class ServerLauncher {
   /**
    * Continues a server of the servers file or of an earlier run: takes over or starts its process, or marks the server
    * as unreachable. A server that was in the file is removed. Returns false if a service runs the server, or if its
-   * launch is not `before` any more.
+   * launch is neither `before` nor that of an attempt of this service which an outage interrupted.
    */
   #resume(name: string, before: StoredLaunch | null | undefined): Promise<boolean> {
     return this.#inTurn(name, async () => {
       const { registry } = this.#o
       const row = await registry.find({ name })
       const isTaken = this.#running.has(name) || isOwnedByAnother(this.#folder, name)
-      if (this.#stopping || isTaken || !isDeepStrictEqual(row?.launch, before)) return false
+      const isInterrupted = row?.launch && !this.#isTakenOver(row)
+      const isChanged = !isInterrupted && !isDeepStrictEqual(row?.launch, before)
+      if (this.#stopping || isTaken || isChanged) return false
       const wanted = this.#wantedAgain(name, row)
-      const left = wanted && row?.launch && LaunchedProcess.adopt(this.#folder, name)
-      if (left) await this.#takeOver(row, wanted.input, left, wanted.complete)
-      else if (wanted?.complete) await this.#begin(wanted.input, wanted.source, row, true)
+      const left = wanted && row?.launch && adoptable(this.#folder, name)
+      if (left && (await this.#takeOver(row, wanted.input, left.pid, wanted.complete))) return true
+      if (wanted?.complete) await this.#begin(wanted.input, wanted.source, row, true)
       else if (row?.launch?.source === 'file') {
         await registry.remove(row.id, 'no longer in REWARDOPS_SERVERS_FILE')
       } else if (row) {
@@ -401,16 +412,19 @@ export class ServerLauncher {
     return supervised
   }
 
+  /**
+   * Takes over a process that an earlier run left. Returns false if it has ended meanwhile. It is adopted after the
+   * writes, so that they can be repeated after an outage.
+   */
   async #takeOver(
     row: ServerRow,
     input: LaunchServerInput,
-    process: LaunchedProcess,
+    pid: number,
     complete: boolean,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const { registry, log } = this.#o
     // An end of the process is recorded only if the row names this service.
     await registry.launchedBy(row.id, { ...(row.launch as StoredLaunch), ...this.#launcher() })
-    this.#watchEnd(this.#supervise(row.id, input, complete), process)
     // The settings excluded below keep their stored values. The process was probed with them, and a user may have set
     // `selfTestOverride` after the launch.
     const { apiKey, chatTemplate, namedRoute, label, selfTestOverride, ...settings } =
@@ -421,9 +435,13 @@ export class ServerLauncher {
       from: row.state,
       to: row.state,
       cause: 'the process was taken over from a stopped service',
-      evidence: { pid: process.pid ?? null },
+      evidence: { pid },
     })
-    log.info({ server: row.name, pid: process.pid }, 'took over a launched server')
+    const process = LaunchedProcess.adopt(this.#folder, row.name)
+    if (process === null) return false
+    this.#watchEnd(this.#supervise(row.id, input, complete), process)
+    log.info({ server: row.name, pid }, 'took over a launched server')
+    return true
   }
 
   #spawn(supervised: Supervised): void {
