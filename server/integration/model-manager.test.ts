@@ -826,8 +826,8 @@ describe('a server that another service launched', () => {
   })
 
   it('keeps its state when the process ends that this service launched earlier', async () => {
-    const warnings: object[] = []
-    const loud = Object.create(log, { warn: { value: (about: object) => warnings.push(about) } })
+    let ends = 0
+    const loud = Object.create(log, { info: { value: () => ends++ } })
     const entries = ['ends', 'stops'].map((name, port) =>
       LaunchServerInput.parse({ name, engine: 'vllm', port: port + 1, command }),
     )
@@ -846,11 +846,32 @@ describe('a server that another service launched', () => {
     )
     process.kill(pid, 'SIGKILL')
     await waitFor('the end', async () => {
-      return warnings.length > 1 || (await row('ends')).state !== 'ready'
+      return ends > 0 || (await row('ends')).state !== 'ready'
     })
     await m.close(0)
     for (const name of ['ends', 'stops']) {
       expect(await row(name)).toMatchObject({ state: 'ready', stateCause: 'tested' })
+    }
+  })
+
+  it('has no second process after this service was paused for long', async () => {
+    const here = launcher({ servers: [], allowCalls: true, processId: await serviceOn('gpu-8') })
+    try {
+      for (const [at, name] of ['launched', 'registered', 'kept'].entries()) {
+        const input = { name, engine: 'vllm', port: at + 1, command }
+        await here.launch(LaunchServerInput.parse(input))
+        await waitFor('its process', () => existsSync(pidFile(name)))
+      }
+      await db.adhoc(
+        `update server set launch = jsonb_set(launch, '{processId}', $1) where name = 'launched'`,
+        [JSON.stringify(await serviceOn('gpu-7'))],
+      )
+      await db.adhoc("update server set launch = null where name = 'registered'")
+      await here.endLost()
+      const left = ['launched', 'registered', 'kept'].filter((name) => existsSync(pidFile(name)))
+      expect(left).toEqual(['kept'])
+    } finally {
+      await here.stop(5_000)
     }
   })
 

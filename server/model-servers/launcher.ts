@@ -244,19 +244,25 @@ export class ServerLauncher {
     return host === null ? null : `the service on the host ${host}`
   }
 
-  /** Ends a server's process without a restart, unless the server is registered. */
-  endIfRemoved(name: string): Promise<void> {
+  /** Ends a server's process without a restart, unless the server still belongs to this service. */
+  endIfLost(name: string): Promise<void> {
     return this.#inTurn(name, async () => {
-      if ((await this.#o.registry.find({ name })) === undefined) await this.#end(name)
+      if (this.#isOurs(await this.#o.registry.find({ name })) || !this.#running.has(name)) return
+      this.#o.log.info({ server: name }, 'ended: a call removed it, or another service launched it')
+      await this.#end(name)
     })
   }
 
-  /** Ends the processes of servers that were removed, for example by another server process. */
-  async endRemoved(): Promise<void> {
+  /**
+   * Ends the processes of servers that were removed by another server process, or that another service has launched
+   * while this one was paused or cut off from the database.
+   */
+  async endLost(): Promise<void> {
     if (this.#running.size === 0) return
-    const names = new Set((await this.#o.registry.active()).map(({ name }) => name))
-    const removed = [...this.#running.keys()].filter((name) => !names.has(name))
-    await Promise.all(removed.map((name) => this.endIfRemoved(name)))
+    const rows = await this.#o.registry.active()
+    const ours = new Set(rows.filter((row) => this.#isOurs(row)).map(({ name }) => name))
+    const lost = [...this.#running.keys()].filter((name) => !ours.has(name))
+    await Promise.all(lost.map((name) => this.endIfLost(name)))
   }
 
   /** Launches and ends of one server take turns, because a second process would replace the record of the first. */
@@ -295,14 +301,14 @@ export class ServerLauncher {
   async #gone(id: number): Promise<void> {
     const { registry } = this.#o
     const row = await registry.byNumber(id)
-    if (row === undefined || this.#isTakenOver(row) || isDrained(row)) return
+    if (!this.#isOurs(row) || isDrained(row)) return
     await registry.transition(id, { to: 'unreachable', cause: 'the process ends with the service' })
   }
 
-  /** Whether another service has launched a server since this one did. The row then describes the other process. */
-  #isTakenOver({ launch }: ServerRow): boolean {
+  /** Whether this service launched a server last. Otherwise its row, if any, describes another process. */
+  #isOurs(row: ServerRow | undefined): row is ServerRow {
     const { processId } = this.#options
-    return processId !== undefined && launch?.processId !== processId
+    return row?.launch != null && (processId === undefined || row.launch.processId === processId)
   }
 
   /** The last lines of a launched server's output. @throws RewardOpsError `server_not_launched` */
@@ -326,9 +332,8 @@ export class ServerLauncher {
       const { registry } = this.#o
       const row = await registry.find({ name })
       const isTaken = this.#running.has(name) || isOwnedByAnother(this.#folder, name)
-      const isInterrupted = row?.launch && !this.#isTakenOver(row)
-      const isChanged = !isInterrupted && !isDeepStrictEqual(row?.launch, before)
-      if (this.#stopping || isTaken || isChanged) return false
+      const isSame = isDeepStrictEqual(row?.launch, before) || this.#isOurs(row)
+      if (this.#stopping || isTaken || !isSame) return false
       const wanted = this.#wantedAgain(name, row)
       const left = wanted && row?.launch && adoptable(this.#folder, name)
       if (left && (await this.#takeOver(row, wanted.input, left.pid, wanted.complete))) return true
@@ -483,19 +488,11 @@ export class ServerLauncher {
       })
   }
 
-  #giveUp(supervised: Supervised): void {
-    const { name } = supervised.input
-    clearTimeout(supervised.timer)
-    supervised.stopping = true
-    if (this.#running.get(name) === supervised) this.#running.delete(name)
-    this.#o.log.warn({ server: name }, 'not restarted: another service has launched it')
-  }
-
   /** Marks a server that cannot be restarted, because its secrets were lost with the service that launched it. */
   async #notRestarted({ id, input }: Supervised, end: LaunchEnd): Promise<void> {
     this.#running.delete(input.name)
     const row = await this.#o.registry.byNumber(id)
-    if (row === undefined || this.#isTakenOver(row)) return
+    if (!this.#isOurs(row)) return
     const how = howEnded(end)
     await this.#o.registry.transition(id, {
       to: 'unreachable',
@@ -528,10 +525,10 @@ export class ServerLauncher {
       'launched server ended',
     )
     const row = await registry.byNumber(supervised.id)
-    if (row !== undefined && this.#isTakenOver(row)) return this.#giveUp(supervised)
+    if (!this.#isOurs(row)) return this.endIfLost(supervised.input.name)
     const note = (state: 'draining' | 'registering') =>
       registry.note(supervised.id, { kind: 'process', from: state, to: state, cause, evidence })
-    if (row !== undefined && isDrained(row)) return note('draining')
+    if (isDrained(row)) return note('draining')
     const change = { to: 'registering', cause, evidence } as const
     if ((await registry.transition(supervised.id, change)) !== null) return
     await note('registering')
