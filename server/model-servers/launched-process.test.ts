@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -133,6 +133,24 @@ test('a launched process that has no file descriptors reports the reason', () =>
   const node = runWithFewFiles(script)
   expect(node.stderr).toBe('')
   expect(node.stdout).toBe('could not be started (EMFILE)\n')
+})
+
+test('a launched process ends if its keeper cannot write its record', async () => {
+  const argv = [process.execPath, '-e', 'setInterval(() => {}, 1_000)', dataDir]
+  const launched = LaunchedProcess.start(folder, { ...COMMAND, argv }, 1_000)
+  // The keeper is still starting.
+  rmSync(folder, { recursive: true })
+  await launched.ended
+  await waitFor(
+    'its end',
+    () => {
+      const processes = execFileSync('ps', ['-ww', '-eo', 'pid=,args='], { encoding: 'utf8' })
+      const found = processes.split('\n').find((process) => process.endsWith(dataDir))
+      if (found) left.push(Number.parseInt(found, 10))
+      return found === undefined
+    },
+    PATIENCE_MS,
+  )
 })
 
 test('a launched process ends if its keeper is killed', async () => {
