@@ -875,6 +875,24 @@ describe('a server that another service launched', () => {
     }
   })
 
+  it('ends with this service even if the database does not answer', async () => {
+    const input = { name: 'rm-0', engine: 'vllm', port: 1, command }
+    const here = launcher({ servers: [], allowCalls: true })
+    await here.launch(LaunchServerInput.parse(input))
+    await waitFor('its process', () => existsSync(pidFile('rm-0')))
+    const hanging = Promise.withResolvers<undefined>()
+    const reads = vi.spyOn(ServerRegistry.prototype, 'byNumber')
+    reads.mockReturnValueOnce(hanging.promise)
+    const stopped = here.stop(5_000)
+    try {
+      await waitFor('its end', () => !existsSync(pidFile('rm-0')))
+    } finally {
+      reads.mockRestore()
+      hanging.resolve(undefined)
+      await stopped
+    }
+  })
+
   it('reports its model when it is resumed, if it was launched while drained', async () => {
     const rm = await simulated()
     await launched('rm-0', rm.url, await serviceOn('gpu-7'), 'call')

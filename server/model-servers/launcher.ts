@@ -12,6 +12,7 @@ import { throughOutage } from '../store/database.ts'
 import { poolOfModel } from '../store/job-queue.ts'
 import { lastServerReport } from '../store/sql/fleet.ts'
 import { type ServerRow, type StoredLaunch, settingsOfRow, toStored } from '../store/sql/servers.ts'
+import { withTimeout } from '../with-timeout.ts'
 import { checkKind, readTemplate, refusal } from './admission.ts'
 import type { ModelsContext } from './context.ts'
 import { tailOf } from './launch-log.ts'
@@ -29,6 +30,8 @@ import { DRAIN_REQUESTED, isDrainingToSleep } from './sleep-cycle.ts'
 /** Minimum lifetime of a process, in ms, after which its restart delay begins again at 1 s. */
 const STEADY_MS = 60_000
 const READ_WITHIN_MS = 120_000
+/** Time reserved during a stop for recording the ends of the processes, ms. The database may not answer. */
+const RECORD_MS = 500
 /** Interval at which to look for the next report of another server process, ms. Reports are due every second. */
 const REPORT_LOOK_MS = 200
 /** Number of successive looks without a new report, 5 s in all, after which a process counts as ended. */
@@ -292,8 +295,9 @@ export class ServerLauncher {
         supervised.stopping = true
         clearTimeout(supervised.timer)
         // Workers on other machines may still be running, so the state changes before the process ends.
-        await this.#gone(supervised.id).catch(() => {})
-        await supervised.process?.stop(Math.min(withinMs, this.#o.timings.stopWithinMs))
+        await withTimeout(this.#gone(supervised.id), RECORD_MS).catch(() => {})
+        const leftMs = Math.max(0, withinMs - RECORD_MS)
+        await supervised.process?.stop(Math.min(leftMs, this.#o.timings.stopWithinMs))
       }),
     ])
   }
