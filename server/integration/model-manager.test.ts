@@ -1018,6 +1018,24 @@ describe('a server that another service launched', () => {
     expect(await row('drained')).toMatchObject({ state: 'draining' })
   })
 
+  it('is launched here once that service no longer has it in its servers file', async () => {
+    const other = await serviceOn('gpu-7')
+    const reports = setInterval(() => report(other), 100)
+    const entry = LaunchServerInput.parse({ name: 'rm-0', engine: 'vllm', port: 1, command })
+    await launched('rm-0', 'http://gpu-7.invalid:1', other, 'file')
+    let refusals = 0
+    const loud = Object.create(log, { error: { value: () => refusals++ } })
+    const own = { servers: [entry], processId: await serviceOn('gpu-8') }
+    manager({ freeNameEveryMs: 50 }, true, own, loud)
+    try {
+      await waitFor('the refusal', () => refusals > 0)
+      await launcher({ processId: other, servers: [], allowCalls: false }).start()
+      await waitFor('its process', () => existsSync(pidFile('rm-0')))
+    } finally {
+      clearInterval(reports)
+    }
+  })
+
   it('keeps its name for itself until that service has ended', async () => {
     const rm = await simulated()
     const other = await serviceOn('gpu-7')

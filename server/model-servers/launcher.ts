@@ -38,6 +38,7 @@ const REPORT_LOOK_MS = 200
 const SILENT_LOOKS = 25
 
 const NEIGHBOR = 'another service on this data folder'
+const NOT_IN_FILE = 'no longer in REWARDOPS_SERVERS_FILE'
 
 /** Environment variables that launched processes must not inherit: the service's own settings, such as its keys. */
 const OURS = /^(?:REWARDOPS_\w*|DATABASE_URL|PORT|HOST|NODE_ENV|LOG_LEVEL)$/
@@ -169,7 +170,8 @@ export class ServerLauncher {
 
   /**
    * Launches a server of the servers file when no other service runs a server of its name any more. Calls to launch,
-   * register or remove the server meanwhile are more recent than the file, so they end the wait.
+   * register or remove the server meanwhile are more recent than the file, so they end the wait. The other service
+   * removes the server itself when it starts without it in its servers file.
    */
   async #resumeOnceFree(name: string): Promise<void> {
     const { log, registry, timings } = this.#o
@@ -178,12 +180,13 @@ export class ServerLauncher {
       if (this.#stopping) return
       try {
         const row = await registry.find({ name })
-        if (this.#running.has(name) || !row?.launch) {
+        const isFree = !row && (await registry.causeOfRemoval(name)) === NOT_IN_FILE
+        if (this.#running.has(name) || (!row?.launch && !isFree)) {
           log.info({ server: name }, 'not launched any more: a call has changed it')
           return
         }
-        if ((await this.#hostElsewhere(row)) !== null) continue
-        if (await this.#resume(name, row.launch)) return
+        if (row && (await this.#hostElsewhere(row)) !== null) continue
+        if (await this.#resume(name, row?.launch)) return
       } catch (error) {
         log.warn({ err: (error as Error).message, server: name }, 'not launched yet')
       }
@@ -343,7 +346,7 @@ export class ServerLauncher {
       if (left && (await this.#takeOver(row, wanted.input, left.pid, wanted.complete))) return true
       if (wanted?.complete) await this.#begin(wanted.input, wanted.source, row, true)
       else if (row?.launch?.source === 'file') {
-        await registry.remove(row.id, 'no longer in REWARDOPS_SERVERS_FILE')
+        await registry.remove(row.id, NOT_IN_FILE)
       } else if (row) {
         await registry.transition(row.id, {
           to: 'unreachable',
