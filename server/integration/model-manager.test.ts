@@ -969,6 +969,7 @@ describe('a server that another service launched', () => {
       writeRecord(pidFile('neighbor'), record)
       writeRecord(join(dataDir, 'servers', 'neighbor.owner'), mark)
       await launched('neighbor', 'http://127.0.0.1:1', await serviceOn('here'), 'file')
+      await db.adhoc("update process set state = 'dead' where host = 'here'")
       const processId = await serviceOn('here')
       await launcher({ processId, servers: [], allowCalls: false }).start()
       expect(await row('neighbor')).toMatchObject({ state: 'registering' })
@@ -1033,6 +1034,34 @@ describe('a server that another service launched', () => {
       await waitFor('its process', () => existsSync(pidFile('rm-0')))
     } finally {
       clearInterval(reports)
+    }
+  })
+
+  it('stays with that service if it was launched there while this service was down', async () => {
+    const entry = LaunchServerInput.parse({ name: 'rm-0', engine: 'vllm', port: 1, command })
+    const killed = launcher({
+      servers: [entry],
+      allowCalls: false,
+      processId: await serviceOn('gpu-8'),
+    })
+    await killed.start()
+    await waitFor('its process', () => existsSync(pidFile('rm-0')))
+    const other = await serviceOn('gpu-7')
+    await db.adhoc(
+      `update server set url = 'http://gpu-7.invalid:1', launch = jsonb_set(launch, '{processId}', $1)`,
+      [JSON.stringify(other)],
+    )
+    const processId = await serviceOn('gpu-8')
+    const here = launcher(
+      { servers: [entry], allowCalls: false, processId },
+      withReports((id) => id === other && report(other)),
+    )
+    try {
+      await here.start()
+      expect(await row('rm-0')).toMatchObject({ launch: { processId: other } })
+      await waitFor('the end of the process here', () => !existsSync(pidFile('rm-0')))
+    } finally {
+      await Promise.all([here.stop(5_000), killed.stop(5_000)])
     }
   })
 

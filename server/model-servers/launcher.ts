@@ -107,6 +107,7 @@ export class ServerLauncher {
     if (this.#stopping) return
     const left = await endLeftovers(this.#folder, timings.stopWithinMs, (name, { fingerprint }) => {
       if (this.#running.has(name)) return true
+      if (seen.get(name)?.host != null) return false
       const wanted = this.#wantedAgain(
         name,
         launched.find((row) => row.name === name),
@@ -143,19 +144,17 @@ export class ServerLauncher {
   }
 
   /**
-   * The host of another running server process that launched a server, or null if there is none. A process that runs
-   * from this data folder shows that the server was launched by the previous process of this service, which may have
-   * just been killed. Files do not show this, because they stay after the server has moved to another host. While a
-   * server waits for its restart, it has no process. A service that was killed on another host seems to run at first,
-   * so it counts only once it has reported again, or if this process stops before that. Looks are counted instead of
-   * time, because no service can report during an outage of the database.
+   * The host of another running server process that launched a server, or null if there is none. Files and processes of
+   * this data folder do not show who launched it last, because another service may have launched it while this one was
+   * down. A service that was killed on another host seems to run at first, so it counts only once it has reported
+   * again, or if this process stops before that. Looks are counted instead of time, because no service can report
+   * during an outage of the database.
    * `outageMs`: time for which reads are retried during an outage.
    */
-  async #hostElsewhere({ name, launch }: ServerRow, outageMs = 0): Promise<string | null> {
+  async #hostElsewhere({ launch }: ServerRow, outageMs = 0): Promise<string | null> {
     const { processId } = this.#options
     const of = launch?.processId
     if (processId === undefined || of === undefined || of === processId) return null
-    if (adoptable(this.#folder, name)) return null
     const read = () => throughOutage(() => lastServerReport(this.#o.db, of), { forMs: outageMs })
     const first = await read()
     if (first?.process_host === PROCESS_HOST && !processLives(first.pid)) return null
