@@ -1,6 +1,6 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -151,6 +151,14 @@ test('a launched process ends if its keeper cannot write its record', async () =
     },
     PATIENCE_MS,
   )
+})
+
+test('the end of a launched process is reported even if no file can be written or deleted', async () => {
+  const launched = LaunchedProcess.start(folder, COMMAND, 1_000)
+  const found = await running()
+  mkdirSync(join(folder, 'rm.end'))
+  process.kill(found.pid, 'SIGKILL')
+  expect(await launched.ended).toMatchObject({ signal: 'SIGKILL' })
 })
 
 test('a launched process ends if its keeper is killed', async () => {
