@@ -48,6 +48,15 @@ const COMMAND = {
   fingerprint: 'one',
 }
 
+const SILENT = [process.execPath, '-e', 'setInterval(() => {}, 1_000)']
+/** Whether a process runs whose last argument is the data folder. */
+function isMarkedRunning(): boolean {
+  const processes = execFileSync('ps', ['-ww', '-eo', 'pid=,args='], { encoding: 'utf8' })
+  const found = processes.split('\n').find((process) => process.endsWith(` ${dataDir}`))
+  if (found) left.push(Number.parseInt(found, 10))
+  return found !== undefined
+}
+
 const record = () => readRecord<LaunchRecord>(join(folder, 'rm.pid'))
 const logText = () => readFileSync(join(folder, 'rm.log'), 'utf8')
 const running = (what = 'a launched process') =>
@@ -136,21 +145,27 @@ test('a launched process that has no file descriptors reports the reason', () =>
 })
 
 test('a launched process ends if its keeper cannot write its record', async () => {
-  const argv = [process.execPath, '-e', 'setInterval(() => {}, 1_000)', dataDir]
+  const argv = [...SILENT, dataDir]
   const launched = LaunchedProcess.start(folder, { ...COMMAND, argv }, 1_000)
   // The keeper is still starting.
   rmSync(folder, { recursive: true })
   await launched.ended
-  await waitFor(
-    'its end',
-    () => {
-      const processes = execFileSync('ps', ['-ww', '-eo', 'pid=,args='], { encoding: 'utf8' })
-      const found = processes.split('\n').find((process) => process.endsWith(dataDir))
-      if (found) left.push(Number.parseInt(found, 10))
-      return found === undefined
-    },
-    PATIENCE_MS,
-  )
+  await waitFor('its end', () => !isMarkedRunning(), PATIENCE_MS)
+})
+
+test('the child processes of a launched process end if it is killed together with its keeper', async () => {
+  const script = `require('node:child_process').spawn(process.execPath, ${JSON.stringify([...SILENT.slice(1), dataDir])})
+    setInterval(() => {}, 1_000)`
+  const argv = [process.execPath, '-e', script]
+  const launched = LaunchedProcess.start(folder, { ...COMMAND, argv }, 1_000)
+  const found = await running()
+  await waitFor('its child', isMarkedRunning, PATIENCE_MS)
+  process.kill(found.keeper.pid, 'SIGSTOP')
+  process.kill(found.pid, 'SIGKILL')
+  await waitFor('its end', () => !isRunning(found), PATIENCE_MS)
+  process.kill(found.keeper.pid, 'SIGKILL')
+  await launched.ended
+  await waitFor('the end of its child', () => !isMarkedRunning(), PATIENCE_MS)
 })
 
 test('the end of a launched process is reported even if no file can be written or deleted', async () => {

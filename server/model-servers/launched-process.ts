@@ -143,8 +143,9 @@ export class LaunchedProcess {
   #endOf(error: string | null): LaunchEnd {
     const ended = readRecord<LaunchEnd>(launchFile(this.#folder, this.#name, 'end'))
     if (ended !== null) return ended
+    // The keeper was killed. If its server was killed too, child processes of the server may still run.
     const record = this.#record()
-    if (record !== null && isRunning(record)) signalGroup(record.pid, 'SIGKILL')
+    if (record !== null) signalGroup(record.pid, 'SIGKILL')
     try {
       rmSync(launchFile(this.#folder, this.#name, 'pid'), { force: true })
     } catch {
