@@ -854,6 +854,25 @@ describe('a server that another service launched', () => {
     }
   })
 
+  it('has the cause of its end among its events even if the database had an outage then', async () => {
+    const here = launcher({ servers: [], allowCalls: true })
+    const input = { name: 'rm-0', engine: 'vllm', port: 1, command }
+    await here.launch(LaunchServerInput.parse(input))
+    await waitFor('its process', () => existsSync(pidFile('rm-0')))
+    const { pid } = JSON.parse(readFileSync(pidFile('rm-0'), 'utf8')) as { pid: number }
+    const read = vi.spyOn(ServerRegistry.prototype, 'byNumber')
+    read.mockRejectedValueOnce(Object.assign(new Error('no'), { code: '57P03' }))
+    try {
+      process.kill(pid, 'SIGKILL')
+      await waitFor('the event', async () =>
+        (await history('rm-0')).some(({ cause }) => cause.includes('SIGKILL')),
+      )
+    } finally {
+      read.mockRestore()
+      await here.stop(5_000)
+    }
+  })
+
   it('has no second process after this service was paused for long', async () => {
     const here = launcher({ servers: [], allowCalls: true, processId: await serviceOn('gpu-8') })
     try {

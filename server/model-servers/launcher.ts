@@ -11,7 +11,13 @@ import { checkServerUrl } from '../router/server-admission.ts'
 import { throughOutage } from '../store/database.ts'
 import { poolOfModel } from '../store/job-queue.ts'
 import { lastServerReport } from '../store/sql/fleet.ts'
-import { type ServerRow, type StoredLaunch, settingsOfRow, toStored } from '../store/sql/servers.ts'
+import {
+  type ServerRow,
+  type StoredLaunch,
+  settingsOfRow,
+  type Transition,
+  toStored,
+} from '../store/sql/servers.ts'
 import { withTimeout } from '../with-timeout.ts'
 import { checkKind, readTemplate, refusal } from './admission.ts'
 import type { ModelsContext } from './context.ts'
@@ -29,7 +35,8 @@ import { DRAIN_REQUESTED, isDrainingToSleep } from './sleep-cycle.ts'
 
 /** Minimum lifetime of a process, in ms, after which its restart delay begins again at 1 s. */
 const STEADY_MS = 60_000
-const READ_WITHIN_MS = 120_000
+/** Time for which background work is retried during an outage of the database, ms. */
+const OUTAGE_MS = 120_000
 /** Time reserved during a stop for recording the ends of the processes, ms. The database may not answer. */
 const RECORD_MS = 500
 /** Interval at which to look for the next report of another server process, ms. Reports are due every second. */
@@ -91,10 +98,10 @@ export class ServerLauncher {
     const { log, timings, registry } = this.#o
     const { servers } = this.#options
     // A busy disk can delay queries. No later attempt follows, so they are retried.
-    const read = () => throughOutage(() => registry.active(), { forMs: READ_WITHIN_MS })
+    const read = () => throughOutage(() => registry.active(), { forMs: OUTAGE_MS })
     const seen = new Map<string, { launch: StoredLaunch | null; host: string | null }>()
     const look = async (row: ServerRow) => {
-      const host = await this.#hostElsewhere(row, READ_WITHIN_MS)
+      const host = await this.#hostElsewhere(row, OUTAGE_MS)
       seen.set(row.name, { launch: row.launch, host })
     }
     await Promise.all((await read()).map(look))
@@ -132,7 +139,7 @@ export class ServerLauncher {
       } else {
         const resume = () => this.#resume(name, before?.launch)
         try {
-          if (await throughOutage(resume, { forMs: READ_WITHIN_MS })) continue
+          if (await throughOutage(resume, { forMs: OUTAGE_MS })) continue
         } catch (error) {
           // The other servers are launched nevertheless.
           log.error({ err: (error as Error).message, server: name }, 'not launched')
@@ -496,9 +503,9 @@ export class ServerLauncher {
 
   /** Marks a server that cannot be restarted, because its secrets were lost with the service that launched it. */
   async #notRestarted({ id, input }: Supervised, end: LaunchEnd): Promise<void> {
-    this.#running.delete(input.name)
     const row = await this.#o.registry.byNumber(id)
-    if (!this.#isOurs(row)) return
+    // A call may have launched it again during an outage.
+    if (!this.#isOurs(row) || this.#running.has(input.name)) return
     const how = howEnded(end)
     await this.#o.registry.transition(id, {
       to: 'unreachable',
@@ -510,7 +517,10 @@ export class ServerLauncher {
   async #ended(supervised: Supervised, end: LaunchEnd): Promise<void> {
     supervised.process = null
     if (supervised.stopping || this.#stopping) return
-    if (!supervised.canRestart) return this.#notRestarted(supervised, end)
+    if (!supervised.canRestart) {
+      this.#running.delete(supervised.input.name)
+      return throughOutage(() => this.#notRestarted(supervised, end), { forMs: OUTAGE_MS })
+    }
     supervised.failures = end.livedMs > STEADY_MS ? 0 : supervised.failures + 1
     const waitMs = Math.min(
       this.#o.timings.restartAtMostMs,
@@ -525,20 +535,28 @@ export class ServerLauncher {
       livedMs: end.livedMs,
       lastLines: end.lastLines,
     }
-    const { registry, log } = this.#o
-    log.warn(
+    this.#o.log.warn(
       { server: supervised.input.name, command: supervised.input.command[0], how },
       'launched server ended',
     )
+    const note = () => this.#noteRestart(supervised, { cause, evidence })
+    return throughOutage(note, { forMs: OUTAGE_MS })
+  }
+
+  async #noteRestart(
+    supervised: Supervised,
+    why: Pick<Transition, 'cause' | 'evidence'>,
+  ): Promise<void> {
+    const { registry } = this.#o
     const row = await registry.byNumber(supervised.id)
+    if (supervised.stopping || this.#stopping) return
     if (!this.#isOurs(row)) return this.endIfLost(supervised.input.name)
     const note = (state: 'draining' | 'registering') =>
-      registry.note(supervised.id, { kind: 'process', from: state, to: state, cause, evidence })
+      registry.note(supervised.id, { kind: 'process', from: state, to: state, ...why })
     if (isDrained(row)) return note('draining')
-    const change = { to: 'registering', cause, evidence } as const
-    if ((await registry.transition(supervised.id, change)) !== null) return
+    if ((await registry.transition(supervised.id, { to: 'registering', ...why })) !== null) return
     await note('registering')
-    await registry.explain(supervised.id, 'registering', cause)
+    await registry.explain(supervised.id, 'registering', why.cause)
   }
 }
 
