@@ -769,6 +769,26 @@ describe('a server that another service launched', () => {
     }
   })
 
+  it.each([
+    ['is launched after an outage of the database during the start', '57P03', ['rm-0', 'rm-1']],
+    ['does not prevent the launches of the others if its own fails', '22000', ['rm-1']],
+  ])('%s', async (_, code, started) => {
+    const servers = ['rm-0', 'rm-1'].map((name, at) =>
+      LaunchServerInput.parse({ name, engine: 'vllm', port: at + 1, command }),
+    )
+    const note = vi.spyOn(ServerRegistry.prototype, 'note')
+    note.mockRejectedValueOnce(Object.assign(new Error('no'), { code }))
+    const here = launcher({ servers, allowCalls: false, processId: await serviceOn('gpu-8') })
+    try {
+      await here.start()
+      const running = () => started.every((name) => existsSync(pidFile(name)))
+      await waitFor('the processes', running)
+    } finally {
+      note.mockRestore()
+      await here.stop(5_000)
+    }
+  })
+
   it('has no other process after two launches at the same time', async () => {
     const started = join(dataDir, 'started')
     const script = `require('node:fs').appendFileSync(${JSON.stringify(started)}, process.pid + ' ')
@@ -821,8 +841,8 @@ describe('a server that another service launched', () => {
   })
 
   it('keeps its state when the process ends that this service launched earlier', async () => {
-    const warnings: object[] = []
-    const loud = Object.create(log, { warn: { value: (about: object) => warnings.push(about) } })
+    let ends = 0
+    const loud = Object.create(log, { info: { value: () => ends++ } })
     const entries = ['ends', 'stops'].map((name, port) =>
       LaunchServerInput.parse({ name, engine: 'vllm', port: port + 1, command }),
     )
@@ -841,11 +861,69 @@ describe('a server that another service launched', () => {
     )
     process.kill(pid, 'SIGKILL')
     await waitFor('the end', async () => {
-      return warnings.length > 1 || (await row('ends')).state !== 'ready'
+      return ends > 0 || (await row('ends')).state !== 'ready'
     })
     await m.close(0)
     for (const name of ['ends', 'stops']) {
       expect(await row(name)).toMatchObject({ state: 'ready', stateCause: 'tested' })
+    }
+  })
+
+  it('has the cause of its end among its events even if the database had an outage then', async () => {
+    const here = launcher({ servers: [], allowCalls: true })
+    const input = { name: 'rm-0', engine: 'vllm', port: 1, command }
+    await here.launch(LaunchServerInput.parse(input))
+    await waitFor('its process', () => existsSync(pidFile('rm-0')))
+    const { pid } = JSON.parse(readFileSync(pidFile('rm-0'), 'utf8')) as { pid: number }
+    const read = vi.spyOn(ServerRegistry.prototype, 'byNumber')
+    read.mockRejectedValueOnce(Object.assign(new Error('no'), { code: '57P03' }))
+    try {
+      process.kill(pid, 'SIGKILL')
+      await waitFor('the event', async () =>
+        (await history('rm-0')).some(({ cause }) => cause.includes('SIGKILL')),
+      )
+    } finally {
+      read.mockRestore()
+      await here.stop(5_000)
+    }
+  })
+
+  it('has no second process after this service was paused for long', async () => {
+    const here = launcher({ servers: [], allowCalls: true, processId: await serviceOn('gpu-8') })
+    try {
+      for (const [at, name] of ['launched', 'registered', 'kept'].entries()) {
+        const input = { name, engine: 'vllm', port: at + 1, command }
+        await here.launch(LaunchServerInput.parse(input))
+        await waitFor('its process', () => existsSync(pidFile(name)))
+      }
+      await db.adhoc(
+        `update server set launch = jsonb_set(launch, '{processId}', $1) where name = 'launched'`,
+        [JSON.stringify(await serviceOn('gpu-7'))],
+      )
+      await db.adhoc("update server set launch = null where name = 'registered'")
+      await here.endLost()
+      const left = ['launched', 'registered', 'kept'].filter((name) => existsSync(pidFile(name)))
+      expect(left).toEqual(['kept'])
+    } finally {
+      await here.stop(5_000)
+    }
+  })
+
+  it('ends with this service even if the database does not answer', async () => {
+    const input = { name: 'rm-0', engine: 'vllm', port: 1, command }
+    const here = launcher({ servers: [], allowCalls: true })
+    await here.launch(LaunchServerInput.parse(input))
+    await waitFor('its process', () => existsSync(pidFile('rm-0')))
+    const hanging = Promise.withResolvers<undefined>()
+    const reads = vi.spyOn(ServerRegistry.prototype, 'byNumber')
+    reads.mockReturnValueOnce(hanging.promise)
+    const stopped = here.stop(5_000)
+    try {
+      await waitFor('its end', () => !existsSync(pidFile('rm-0')))
+    } finally {
+      reads.mockRestore()
+      hanging.resolve(undefined)
+      await stopped
     }
   })
 
@@ -925,6 +1003,7 @@ describe('a server that another service launched', () => {
       writeRecord(pidFile('neighbor'), record)
       writeRecord(join(dataDir, 'servers', 'neighbor.owner'), mark)
       await launched('neighbor', 'http://127.0.0.1:1', await serviceOn('here'), 'file')
+      await db.adhoc("update process set state = 'dead' where host = 'here'")
       const processId = await serviceOn('here')
       await launcher({ processId, servers: [], allowCalls: false }).start()
       expect(await row('neighbor')).toMatchObject({ state: 'registering' })
@@ -972,6 +1051,52 @@ describe('a server that another service launched', () => {
     await db.adhoc("update process set state = 'dead' where id = $1", [other])
     await waitFor('its process', () => existsSync(pidFile('drained')))
     expect(await row('drained')).toMatchObject({ state: 'draining' })
+  })
+
+  it('is launched here once that service no longer has it in its servers file', async () => {
+    const other = await serviceOn('gpu-7')
+    const reports = setInterval(() => report(other), 100)
+    const entry = LaunchServerInput.parse({ name: 'rm-0', engine: 'vllm', port: 1, command })
+    await launched('rm-0', 'http://gpu-7.invalid:1', other, 'file')
+    let refusals = 0
+    const loud = Object.create(log, { error: { value: () => refusals++ } })
+    const own = { servers: [entry], processId: await serviceOn('gpu-8') }
+    manager({ freeNameEveryMs: 50 }, true, own, loud)
+    try {
+      await waitFor('the refusal', () => refusals > 0)
+      await launcher({ processId: other, servers: [], allowCalls: false }).start()
+      await waitFor('its process', () => existsSync(pidFile('rm-0')))
+    } finally {
+      clearInterval(reports)
+    }
+  })
+
+  it('stays with that service if it was launched there while this service was down', async () => {
+    const entry = LaunchServerInput.parse({ name: 'rm-0', engine: 'vllm', port: 1, command })
+    const killed = launcher({
+      servers: [entry],
+      allowCalls: false,
+      processId: await serviceOn('gpu-8'),
+    })
+    await killed.start()
+    await waitFor('its process', () => existsSync(pidFile('rm-0')))
+    const other = await serviceOn('gpu-7')
+    await db.adhoc(
+      `update server set url = 'http://gpu-7.invalid:1', launch = jsonb_set(launch, '{processId}', $1)`,
+      [JSON.stringify(other)],
+    )
+    const processId = await serviceOn('gpu-8')
+    const here = launcher(
+      { servers: [entry], allowCalls: false, processId },
+      withReports((id) => id === other && report(other)),
+    )
+    try {
+      await here.start()
+      expect(await row('rm-0')).toMatchObject({ launch: { processId: other } })
+      await waitFor('the end of the process here', () => !existsSync(pidFile('rm-0')))
+    } finally {
+      await Promise.all([here.stop(5_000), killed.stop(5_000)])
+    }
   })
 
   it('keeps its name for itself until that service has ended', async () => {

@@ -37,6 +37,7 @@ describe('the file of servers to launch', () => {
       [{ ...entry, engine: 'tei', kind: 'generative' }],
       /rm: kind: tei/,
     ],
+    ['a broken chat template', [{ ...entry, chatTemplate: '{% if %}' }], /rm: chatTemplate: /],
     ['one name twice', [entry, entry], /two servers are called "rm"/],
     ['invalid JSON', '[{"apiKey": "sk-secret-key",]', /not valid JSON/],
   ]

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { describeIssues } from '../contract/describe-issues.ts'
 import { LaunchServerInput } from '../contract/servers.ts'
 import { checkServerUrl } from '../router/server-admission.ts'
-import { checkKind } from './admission.ts'
+import { checkKind, readTemplate } from './admission.ts'
 
 const Entries = z.array(LaunchServerInput)
 
@@ -32,6 +32,7 @@ export function readServersFile(path: string): LaunchServerInput[] {
   for (const entry of parsed.data) {
     try {
       checkKind(entry.engine, entry.kind)
+      readTemplate(entry, null)
     } catch (error) {
       throw wrong(`${entry.name}: ${(error as Error).message}`)
     }

@@ -64,7 +64,6 @@ async function keep(): Promise<void> {
     process.exit(0)
   }
   let child: ChildProcessByStdio<null, Readable, Readable> | undefined
-  let record: LaunchRecord
   try {
     // The server runs in its own process group, which can be killed as a whole.
     child = spawn(program, args, {
@@ -76,11 +75,12 @@ async function keep(): Promise<void> {
     })
     // Without free file descriptors, Node creates no streams and emits `error` after this turn of the event loop.
     await once(child, 'spawn')
-    record = {
+    const record: LaunchRecord = {
       ...(markOf(child.pid as number) ?? { pid: child.pid as number, startedAt: '' }),
       keeper: markOf(process.pid) as ProcessMark,
       fingerprint,
     }
+    writeRecord(pidFile, record)
   } catch (error) {
     // Without a record, no service could find the process.
     if (child?.pid !== undefined) signalGroup(child.pid, 'SIGKILL')
@@ -92,7 +92,6 @@ async function keep(): Promise<void> {
     setTimeout(() => signalGroup(pid, 'SIGKILL'), stopWithinMs).unref()
   }
   log.note(`started as process ${pid}`)
-  writeRecord(pidFile, record)
   log.read(child.stdout)
   log.read(child.stderr)
   child.once('exit', (code, signal) => {

@@ -1,6 +1,6 @@
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -46,6 +46,15 @@ const COMMAND = {
   env: { PATH: process.env.PATH } as unknown as NodeJS.ProcessEnv,
   secrets: ['s3cret'],
   fingerprint: 'one',
+}
+
+const SILENT = [process.execPath, '-e', 'setInterval(() => {}, 1_000)']
+/** Whether a process runs whose last argument is the data folder. */
+function isMarkedRunning(): boolean {
+  const processes = execFileSync('ps', ['-ww', '-eo', 'pid=,args='], { encoding: 'utf8' })
+  const found = processes.split('\n').find((process) => process.endsWith(` ${dataDir}`))
+  if (found) left.push(Number.parseInt(found, 10))
+  return found !== undefined
 }
 
 const record = () => readRecord<LaunchRecord>(join(folder, 'rm.pid'))
@@ -133,6 +142,38 @@ test('a launched process that has no file descriptors reports the reason', () =>
   const node = runWithFewFiles(script)
   expect(node.stderr).toBe('')
   expect(node.stdout).toBe('could not be started (EMFILE)\n')
+})
+
+test('a launched process ends if its keeper cannot write its record', async () => {
+  const argv = [...SILENT, dataDir]
+  const launched = LaunchedProcess.start(folder, { ...COMMAND, argv }, 1_000)
+  // The keeper is still starting.
+  rmSync(folder, { recursive: true })
+  await launched.ended
+  await waitFor('its end', () => !isMarkedRunning(), PATIENCE_MS)
+})
+
+test('the child processes of a launched process end if it is killed together with its keeper', async () => {
+  const script = `require('node:child_process').spawn(process.execPath, ${JSON.stringify([...SILENT.slice(1), dataDir])})
+    setInterval(() => {}, 1_000)`
+  const argv = [process.execPath, '-e', script]
+  const launched = LaunchedProcess.start(folder, { ...COMMAND, argv }, 1_000)
+  const found = await running()
+  await waitFor('its child', isMarkedRunning, PATIENCE_MS)
+  process.kill(found.keeper.pid, 'SIGSTOP')
+  process.kill(found.pid, 'SIGKILL')
+  await waitFor('its end', () => !isRunning(found), PATIENCE_MS)
+  process.kill(found.keeper.pid, 'SIGKILL')
+  await launched.ended
+  await waitFor('the end of its child', () => !isMarkedRunning(), PATIENCE_MS)
+})
+
+test('the end of a launched process is reported even if no file can be written or deleted', async () => {
+  const launched = LaunchedProcess.start(folder, COMMAND, 1_000)
+  const found = await running()
+  mkdirSync(join(folder, 'rm.end'))
+  process.kill(found.pid, 'SIGKILL')
+  expect(await launched.ended).toMatchObject({ signal: 'SIGKILL' })
 })
 
 test('a launched process ends if its keeper is killed', async () => {

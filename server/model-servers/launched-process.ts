@@ -86,7 +86,7 @@ export class LaunchedProcess {
 
   /**
    * Takes over the running process of this name. Returns null if there is none. The caller checks that no other service
-   * owns the process. Only one process may adopt it, because the first adopter to see the exit deletes the exit record.
+   * owns the process.
    */
   static adopt(folder: string, name: string): LaunchedProcess | null {
     const record = adoptable(folder, name)
@@ -141,13 +141,16 @@ export class LaunchedProcess {
   }
 
   #endOf(error: string | null): LaunchEnd {
-    const file = launchFile(this.#folder, this.#name, 'end')
-    const ended = readRecord<LaunchEnd>(file)
-    rmSync(file, { force: true })
+    const ended = readRecord<LaunchEnd>(launchFile(this.#folder, this.#name, 'end'))
     if (ended !== null) return ended
+    // The keeper was killed. If its server was killed too, child processes of the server may still run.
     const record = this.#record()
-    if (record !== null && isRunning(record)) signalGroup(record.pid, 'SIGKILL')
-    rmSync(launchFile(this.#folder, this.#name, 'pid'), { force: true })
+    if (record !== null) signalGroup(record.pid, 'SIGKILL')
+    try {
+      rmSync(launchFile(this.#folder, this.#name, 'pid'), { force: true })
+    } catch {
+      // The end is reported nevertheless, so that the server is launched again.
+    }
     return { code: null, signal: 'SIGKILL', error, livedMs: 0, lastLines: [] }
   }
 }
@@ -183,11 +186,8 @@ export async function endLeftovers(
   return ended.flat()
 }
 
-export function isAdoptable(folder: string, name: string): boolean {
-  return adoptable(folder, name) !== null
-}
-
-function adoptable(folder: string, name: string): LaunchRecord | null {
+/** The record of the process that {@link LaunchedProcess.adopt} takes over, or null if there is none. */
+export function adoptable(folder: string, name: string): LaunchRecord | null {
   const record = readRecord<LaunchRecord>(launchFile(folder, name, 'pid'))
   return record !== null && isRunning(record) && isRunning(record.keeper) ? record : null
 }

@@ -11,14 +11,21 @@ import { checkServerUrl } from '../router/server-admission.ts'
 import { throughOutage } from '../store/database.ts'
 import { poolOfModel } from '../store/job-queue.ts'
 import { lastServerReport } from '../store/sql/fleet.ts'
-import { type ServerRow, type StoredLaunch, settingsOfRow, toStored } from '../store/sql/servers.ts'
+import {
+  type ServerRow,
+  type StoredLaunch,
+  settingsOfRow,
+  type Transition,
+  toStored,
+} from '../store/sql/servers.ts'
+import { withTimeout } from '../with-timeout.ts'
 import { checkKind, readTemplate, refusal } from './admission.ts'
 import type { ModelsContext } from './context.ts'
 import { tailOf } from './launch-log.ts'
 import type { LaunchEnd } from './launch-record.ts'
 import {
+  adoptable,
   endLeftovers,
-  isAdoptable,
   isOwnedByAnother,
   LaunchedProcess,
   launchFolder,
@@ -28,13 +35,17 @@ import { DRAIN_REQUESTED, isDrainingToSleep } from './sleep-cycle.ts'
 
 /** Minimum lifetime of a process, in ms, after which its restart delay begins again at 1 s. */
 const STEADY_MS = 60_000
-const READ_WITHIN_MS = 120_000
+/** Time for which background work is retried during an outage of the database, ms. */
+const OUTAGE_MS = 120_000
+/** Time reserved during a stop for recording the ends of the processes, ms. The database may not answer. */
+const RECORD_MS = 500
 /** Interval at which to look for the next report of another server process, ms. Reports are due every second. */
 const REPORT_LOOK_MS = 200
 /** Number of successive looks without a new report, 5 s in all, after which a process counts as ended. */
 const SILENT_LOOKS = 25
 
 const NEIGHBOR = 'another service on this data folder'
+const NOT_IN_FILE = 'no longer in REWARDOPS_SERVERS_FILE'
 
 /** Environment variables that launched processes must not inherit: the service's own settings, such as its keys. */
 const OURS = /^(?:REWARDOPS_\w*|DATABASE_URL|PORT|HOST|NODE_ENV|LOG_LEVEL)$/
@@ -87,10 +98,10 @@ export class ServerLauncher {
     const { log, timings, registry } = this.#o
     const { servers } = this.#options
     // A busy disk can delay the first queries. The queries are retried, because no later attempt follows.
-    const read = () => throughOutage(() => registry.active(), { forMs: READ_WITHIN_MS })
+    const read = () => throughOutage(() => registry.active(), { forMs: OUTAGE_MS })
     const seen = new Map<string, { launch: StoredLaunch | null; host: string | null }>()
     const look = async (row: ServerRow) => {
-      const host = await this.#hostElsewhere(row, READ_WITHIN_MS)
+      const host = await this.#hostElsewhere(row, OUTAGE_MS)
       seen.set(row.name, { launch: row.launch, host })
     }
     await Promise.all((await read()).map(look))
@@ -103,6 +114,7 @@ export class ServerLauncher {
     if (this.#stopping) return
     const left = await endLeftovers(this.#folder, timings.stopWithinMs, (name, { fingerprint }) => {
       if (this.#running.has(name)) return true
+      if (seen.get(name)?.host != null) return false
       const wanted = this.#wantedAgain(
         name,
         launched.find((row) => row.name === name),
@@ -124,26 +136,32 @@ export class ServerLauncher {
           { server: name, host },
           'not launched while the service on this host runs, which has launched a server of the same name',
         )
-      } else if (await this.#resume(name, before?.launch)) continue
+      } else {
+        const resume = () => this.#resume(name, before?.launch)
+        try {
+          if (await throughOutage(resume, { forMs: OUTAGE_MS })) continue
+        } catch (error) {
+          // The other servers are launched nevertheless.
+          log.error({ err: (error as Error).message, server: name }, 'not launched')
+          continue
+        }
+      }
       if (servers.some((entry) => entry.name === name)) void this.#resumeOnceFree(name)
     }
   }
 
   /**
-   * Returns the host of another running service that launched a server, or null if there is none. If the server's
-   * process runs from this data folder, the previous process of this service launched the server. The files in the
-   * folder alone do not show this, because they stay after the server has moved to another host. A server that waits
-   * for its restart has no process, so the reports of the service that launched it decide. That service counts as
-   * running once it has reported again, because its last report may be from just before it was killed. It also counts
-   * as running if this process stops before that. Looks are counted instead of time, because no service can report
+   * The host of another running server process that launched a server, or null if there is none. Files and processes of
+   * this data folder do not show who launched it last, because another service may have launched it while this one was
+   * down. A service that was killed on another host seems to run at first, so it counts only once it has reported
+   * again, or if this process stops before that. Looks are counted instead of time, because no service can report
    * during an outage of the database.
    * `outageMs`: time for which reads are retried during an outage.
    */
-  async #hostElsewhere({ name, launch }: ServerRow, outageMs = 0): Promise<string | null> {
+  async #hostElsewhere({ launch }: ServerRow, outageMs = 0): Promise<string | null> {
     const { processId } = this.#options
     const of = launch?.processId
     if (processId === undefined || of === undefined || of === processId) return null
-    if (isAdoptable(this.#folder, name)) return null
     const read = () => throughOutage(() => lastServerReport(this.#o.db, of), { forMs: outageMs })
     const first = await read()
     if (first?.process_host === PROCESS_HOST && !processLives(first.pid)) return null
@@ -158,7 +176,8 @@ export class ServerLauncher {
 
   /**
    * Launches a server of the servers file when no other service runs a server of its name any more. Calls to launch,
-   * register or remove the server meanwhile are more recent than the file, so they end the wait.
+   * register or remove the server meanwhile are more recent than the file, so they end the wait. The other service
+   * removes the server itself when it starts without it in its servers file.
    */
   async #resumeOnceFree(name: string): Promise<void> {
     const { log, registry, timings } = this.#o
@@ -167,12 +186,13 @@ export class ServerLauncher {
       if (this.#stopping) return
       try {
         const row = await registry.find({ name })
-        if (this.#running.has(name) || !row?.launch) {
+        const isFree = !row && (await registry.causeOfRemoval(name)) === NOT_IN_FILE
+        if (this.#running.has(name) || (!row?.launch && !isFree)) {
           log.info({ server: name }, 'not launched any more: a call has changed it')
           return
         }
-        if ((await this.#hostElsewhere(row)) !== null) continue
-        if (await this.#resume(name, row.launch)) return
+        if (row && (await this.#hostElsewhere(row)) !== null) continue
+        if (await this.#resume(name, row?.launch)) return
       } catch (error) {
         log.warn({ err: (error as Error).message, server: name }, 'not launched yet')
       }
@@ -231,24 +251,30 @@ export class ServerLauncher {
   /** The service that launched a server and keeps its process running, or null if there is none. */
   async launcherOf(row: ServerRow): Promise<string | null> {
     if (isOwnedByAnother(this.#folder, row.name)) return NEIGHBOR
-    if (this.#running.has(row.name) || isAdoptable(this.#folder, row.name)) return 'this service'
+    if (this.#running.has(row.name) || adoptable(this.#folder, row.name)) return 'this service'
     const host = await this.#hostElsewhere(row)
     return host === null ? null : `the service on the host ${host}`
   }
 
-  /** Ends a server's process without a restart, unless the server is registered. */
-  endIfRemoved(name: string): Promise<void> {
+  /** Ends a server's process without a restart, unless the server still belongs to this service. */
+  endIfLost(name: string): Promise<void> {
     return this.#inTurn(name, async () => {
-      if ((await this.#o.registry.find({ name })) === undefined) await this.#end(name)
+      if (this.#isOurs(await this.#o.registry.find({ name })) || !this.#running.has(name)) return
+      this.#o.log.info({ server: name }, 'ended: a call removed it, or another service launched it')
+      await this.#end(name)
     })
   }
 
-  /** Ends the processes of servers that were removed, for example by another server process. */
-  async endRemoved(): Promise<void> {
+  /**
+   * Ends the processes of servers that were removed by another server process, or that another service has launched
+   * while this one was paused or cut off from the database.
+   */
+  async endLost(): Promise<void> {
     if (this.#running.size === 0) return
-    const names = new Set((await this.#o.registry.active()).map(({ name }) => name))
-    const removed = [...this.#running.keys()].filter((name) => !names.has(name))
-    await Promise.all(removed.map((name) => this.endIfRemoved(name)))
+    const rows = await this.#o.registry.active()
+    const ours = new Set(rows.filter((row) => this.#isOurs(row)).map(({ name }) => name))
+    const lost = [...this.#running.keys()].filter((name) => !ours.has(name))
+    await Promise.all(lost.map((name) => this.endIfLost(name)))
   }
 
   /** Launches and ends of one server take turns, because a second process would replace the record of the first. */
@@ -278,8 +304,9 @@ export class ServerLauncher {
         supervised.stopping = true
         clearTimeout(supervised.timer)
         // Workers on other machines may still be running, so the state changes before the process ends.
-        await this.#gone(supervised.id).catch(() => {})
-        await supervised.process?.stop(Math.min(withinMs, this.#o.timings.stopWithinMs))
+        await withTimeout(this.#gone(supervised.id), RECORD_MS).catch(() => {})
+        const leftMs = Math.max(0, withinMs - RECORD_MS)
+        await supervised.process?.stop(Math.min(leftMs, this.#o.timings.stopWithinMs))
       }),
     ])
   }
@@ -287,14 +314,14 @@ export class ServerLauncher {
   async #gone(id: number): Promise<void> {
     const { registry } = this.#o
     const row = await registry.byNumber(id)
-    if (row === undefined || this.#isTakenOver(row) || isDrained(row)) return
+    if (!this.#isOurs(row) || isDrained(row)) return
     await registry.transition(id, { to: 'unreachable', cause: 'the process ends with the service' })
   }
 
-  /** Whether another service has launched a server since this one did. The row then describes the other process. */
-  #isTakenOver({ launch }: ServerRow): boolean {
+  /** Whether this service launched a server last. Otherwise its row, if any, describes another process. */
+  #isOurs(row: ServerRow | undefined): row is ServerRow {
     const { processId } = this.#options
-    return processId !== undefined && launch?.processId !== processId
+    return row?.launch != null && (processId === undefined || row.launch.processId === processId)
   }
 
   /** The last lines of a launched server's output. @throws RewardOpsError `server_not_launched` */
@@ -310,21 +337,22 @@ export class ServerLauncher {
 
   /**
    * Continues a server of the servers file or of an earlier run: takes over or starts its process, or marks the server
-   * as unreachable. A server that is no longer in the file is removed. Returns false if a service runs the server, or
-   * if the server's launch differs from `before`.
+   * as unreachable. A server that is no longer in the file is removed. Returns false if a service runs the server, or if its
+   * launch is neither `before` nor that of an attempt of this service which an outage interrupted.
    */
   #resume(name: string, before: StoredLaunch | null | undefined): Promise<boolean> {
     return this.#inTurn(name, async () => {
       const { registry } = this.#o
       const row = await registry.find({ name })
       const isTaken = this.#running.has(name) || isOwnedByAnother(this.#folder, name)
-      if (this.#stopping || isTaken || !isDeepStrictEqual(row?.launch, before)) return false
+      const isSame = isDeepStrictEqual(row?.launch, before) || this.#isOurs(row)
+      if (this.#stopping || isTaken || !isSame) return false
       const wanted = this.#wantedAgain(name, row)
-      const left = wanted && row?.launch && LaunchedProcess.adopt(this.#folder, name)
-      if (left) await this.#takeOver(row, wanted.input, left, wanted.complete)
-      else if (wanted?.complete) await this.#begin(wanted.input, wanted.source, row, true)
+      const left = wanted && row?.launch && adoptable(this.#folder, name)
+      if (left && (await this.#takeOver(row, wanted.input, left.pid, wanted.complete))) return true
+      if (wanted?.complete) await this.#begin(wanted.input, wanted.source, row, true)
       else if (row?.launch?.source === 'file') {
-        await registry.remove(row.id, 'no longer in REWARDOPS_SERVERS_FILE')
+        await registry.remove(row.id, NOT_IN_FILE)
       } else if (row) {
         await registry.transition(row.id, {
           to: 'unreachable',
@@ -402,16 +430,19 @@ export class ServerLauncher {
     return supervised
   }
 
+  /**
+   * Takes over a process that an earlier run left. Returns false if it has ended meanwhile. It is adopted after the
+   * writes, so that they can be repeated after an outage.
+   */
   async #takeOver(
     row: ServerRow,
     input: LaunchServerInput,
-    process: LaunchedProcess,
+    pid: number,
     complete: boolean,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const { registry, log } = this.#o
     // The row names this service first, because only the service in the row records the end of the process.
     await registry.launchedBy(row.id, { ...(row.launch as StoredLaunch), ...this.#launcher() })
-    this.#watchEnd(this.#supervise(row.id, input, complete), process)
     // The settings excluded below keep their stored values. The process was probed with them, and a user may have set
     // `selfTestOverride` after the launch.
     const { apiKey, chatTemplate, namedRoute, label, selfTestOverride, ...settings } =
@@ -422,9 +453,13 @@ export class ServerLauncher {
       from: row.state,
       to: row.state,
       cause: 'the process was taken over from a stopped service',
-      evidence: { pid: process.pid ?? null },
+      evidence: { pid },
     })
-    log.info({ server: row.name, pid: process.pid }, 'took over a launched server')
+    const process = LaunchedProcess.adopt(this.#folder, row.name)
+    if (process === null) return false
+    this.#watchEnd(this.#supervise(row.id, input, complete), process)
+    log.info({ server: row.name, pid }, 'took over a launched server')
+    return true
   }
 
   #spawn(supervised: Supervised): void {
@@ -466,19 +501,11 @@ export class ServerLauncher {
       })
   }
 
-  #giveUp(supervised: Supervised): void {
-    const { name } = supervised.input
-    clearTimeout(supervised.timer)
-    supervised.stopping = true
-    if (this.#running.get(name) === supervised) this.#running.delete(name)
-    this.#o.log.warn({ server: name }, 'not restarted: another service has launched it')
-  }
-
   /** Marks a server as unreachable, because its secrets were lost with the service that launched it. */
   async #notRestarted({ id, input }: Supervised, end: LaunchEnd): Promise<void> {
-    this.#running.delete(input.name)
     const row = await this.#o.registry.byNumber(id)
-    if (row === undefined || this.#isTakenOver(row)) return
+    // A call may have launched it again during an outage.
+    if (!this.#isOurs(row) || this.#running.has(input.name)) return
     const how = howEnded(end)
     await this.#o.registry.transition(id, {
       to: 'unreachable',
@@ -490,7 +517,10 @@ export class ServerLauncher {
   async #ended(supervised: Supervised, end: LaunchEnd): Promise<void> {
     supervised.process = null
     if (supervised.stopping || this.#stopping) return
-    if (!supervised.canRestart) return this.#notRestarted(supervised, end)
+    if (!supervised.canRestart) {
+      this.#running.delete(supervised.input.name)
+      return throughOutage(() => this.#notRestarted(supervised, end), { forMs: OUTAGE_MS })
+    }
     supervised.failures = end.livedMs > STEADY_MS ? 0 : supervised.failures + 1
     const waitMs = Math.min(
       this.#o.timings.restartAtMostMs,
@@ -505,20 +535,28 @@ export class ServerLauncher {
       livedMs: end.livedMs,
       lastLines: end.lastLines,
     }
-    const { registry, log } = this.#o
-    log.warn(
+    this.#o.log.warn(
       { server: supervised.input.name, command: supervised.input.command[0], how },
       'launched server ended',
     )
+    const note = () => this.#noteRestart(supervised, { cause, evidence })
+    return throughOutage(note, { forMs: OUTAGE_MS })
+  }
+
+  async #noteRestart(
+    supervised: Supervised,
+    why: Pick<Transition, 'cause' | 'evidence'>,
+  ): Promise<void> {
+    const { registry } = this.#o
     const row = await registry.byNumber(supervised.id)
-    if (row !== undefined && this.#isTakenOver(row)) return this.#giveUp(supervised)
+    if (supervised.stopping || this.#stopping) return
+    if (!this.#isOurs(row)) return this.endIfLost(supervised.input.name)
     const note = (state: 'draining' | 'registering') =>
-      registry.note(supervised.id, { kind: 'process', from: state, to: state, cause, evidence })
-    if (row !== undefined && isDrained(row)) return note('draining')
-    const change = { to: 'registering', cause, evidence } as const
-    if ((await registry.transition(supervised.id, change)) !== null) return
+      registry.note(supervised.id, { kind: 'process', from: state, to: state, ...why })
+    if (isDrained(row)) return note('draining')
+    if ((await registry.transition(supervised.id, { to: 'registering', ...why })) !== null) return
     await note('registering')
-    await registry.explain(supervised.id, 'registering', cause)
+    await registry.explain(supervised.id, 'registering', why.cause)
   }
 }
 

@@ -348,17 +348,18 @@ export class RewardModelManager {
     } finally {
       await this.#o.locks.release(row.id)
     }
-    await this.#launcher.endIfRemoved(row.name)
+    await this.#launcher.endIfLost(row.name)
     return row
   }
 
-  /** Ends the processes launched here whose servers were removed. Called when the registered servers have changed. */
-  endRemoved(): void {
+  /**
+   * Ends the processes of servers that no longer belong to this service. Called when the registered servers have
+   * changed.
+   */
+  endLost(): void {
     this.#launcher
-      .endRemoved()
-      .catch((error: Error) =>
-        this.#o.log.warn({ err: error.message }, 'removed servers not ended'),
-      )
+      .endLost()
+      .catch((error: Error) => this.#o.log.warn({ err: error.message }, 'lost servers not ended'))
   }
 
   /** A server's row. @throws RewardOpsError `server_not_found` */

@@ -29,7 +29,7 @@ export function createNotifications(
       keysChanged: () => keys.changed(),
       serversChanged() {
         void servers.reload()
-        models.endRemoved()
+        models.endLost()
         live.touch('servers', 'overview')
       },
       monitorsChanged: () => live.touch('monitors', 'overview'),
@@ -38,7 +38,7 @@ export function createNotifications(
     },
     () => {
       void servers.reload()
-      models.endRemoved()
+      models.endLost()
       keys.changed()
       signals.notifyAll()
     },

@@ -1,5 +1,5 @@
 import type { ServerState } from '../contract/servers.ts'
-import { notify } from './channels.ts'
+import { CHANNEL, notify, payloadOf } from './channels.ts'
 import { databaseNow } from './clock.ts'
 import type { Database } from './database.ts'
 import { Prisma } from './generated/prisma/client.ts'
@@ -210,12 +210,28 @@ export class ServerRegistry {
 
   /** Marks a server as removed; its row stays, because samples refer to it. */
   async remove(id: number, cause: string): Promise<void> {
-    const row = await this.#prisma.server.update({
-      where: { id },
-      data: { removedAt: await databaseNow(this.#db.pool), awakeUntil: null },
-    })
-    await this.note(id, { kind: 'state', from: row.state, to: 'removed', cause })
-    await this.changed()
+    await this.#db.rows(
+      'server-remove',
+      `with removed as (
+         update server set removed_at = clock_timestamp(), awake_until = null
+         where id = $1 and removed_at is null returning state),
+       event as (
+         insert into server_event (server_id, "from", "to", cause, kind)
+         select $1, state, 'removed', $2, 'state' from removed)
+       select pg_notify('${CHANNEL}', '${payloadOf('serversChanged')}') from removed`,
+      [id, cause],
+    )
+  }
+
+  /** The cause of the last removal of a server; undefined if it was never removed. */
+  async causeOfRemoval(name: string): Promise<string | undefined> {
+    const [event] = await this.#db.rows<{ cause: string }>(
+      'server-removal',
+      `select e.cause from server s join server_event e on e.server_id = s.id
+       where s.name = $1 and e."to" = 'removed' order by e.id desc limit 1`,
+      [name],
+    )
+    return event?.cause
   }
 
   /** Notifies workers and pages to read the registry again. */
