@@ -181,7 +181,7 @@ function codeOf(thrown: unknown): string | undefined {
   return code
 }
 
-/** The innermost message, because that of `fetch` is only "fetch failed". */
+/** The message of the innermost cause, because the message of `fetch` itself is only "fetch failed". */
 function textOf(thrown: unknown): string {
   let text = 'no answer'
   for (

@@ -30,7 +30,10 @@ const flipped: Record<RelationOp, RelationOp> = {
 
 /** The supported options of Math-Verify's `verify`. */
 export interface VerifyOptions {
-  /** Whether -2 ≤ x ≤ 7 equals the ground truth x ∈ [-2, 7]. The reverse always holds. */
+  /**
+   * Whether the answer -2 ≤ x ≤ 7 equals the ground truth x ∈ [-2, 7]. The answer x ∈ [-2, 7] always equals the ground
+   * truth -2 ≤ x ≤ 7.
+   */
   allowSetRelation?: boolean
 }
 

@@ -87,7 +87,7 @@ class Parser {
   private readonly budget: Budget
   private at = 0
   private nesting = 0
-  /** Number of open `|…|`. Inside one, the next bar closes it. */
+  /** Number of open absolute values (`|…|`). While one is open, the next bar closes it. */
   private bars = 0
 
   constructor(tokens: Token[], budget: Budget) {
@@ -96,7 +96,7 @@ class Parser {
   }
 
   answer(): Node {
-    // The punctuation belongs to the surrounding sentence.
+    // Punctuation at the end belongs to the surrounding sentence.
     while (this.tokens.length > 1 && /^[.,;]$/.test(this.tokens.at(-1)!.text)) this.tokens.pop()
     if (this.tokens.length === 0) throw new NotReadable('nothing')
     const rows = this.elementRows()
