@@ -7,7 +7,7 @@ interface Call {
   modules: Modules
   actor: Actor
   path: string
-  /** What to record besides the caller. If undefined, the entry has no target. */
+  /** The data to record besides the caller. If undefined, the entry has no target. */
   audited: Audited | undefined
   input(): Promise<unknown>
 }

@@ -6,7 +6,7 @@ import { isCollection, isRelation, type Node, negated, type RelationOp, whole } 
 /** Maximum characters of an answer. The longest of 500 MATH answers has 159. */
 export const MAX_ANSWER_LENGTH = 2_000
 
-/** Each nested group takes about seven stack frames. */
+/** Maximum nesting of groups. Each level takes about seven stack frames. */
 const MAX_NESTING = 64
 
 const relations: Record<string, RelationOp> = {
@@ -453,7 +453,7 @@ class Parser {
     return { kind: 'symbol', name: `${name}_${this.subscript()}` }
   }
 
-  /** The subscript is part of the name. */
+  /** Reads a subscript as text, which becomes part of the name. */
   private subscript(): string {
     const start = this.at
     if (this.accept('{')) {
