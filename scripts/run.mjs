@@ -112,8 +112,8 @@ function run(node, { entry, node: options = [], args = [], env = {}, watched = f
   return new Promise((resolve, reject) => {
     child.once('error', reject)
     child.once('exit', (code, signal) => {
-      // A forwarded signal kills the entry only before Node has run its first line. Nothing needs cleaning up then, so
-      // this is not a failure.
+      // A forwarded signal kills the entry only if Node has not yet run the first line of the entry. Nothing needs
+      // cleaning up then, so this is not a failure.
       if (signal !== null && signal !== 'SIGHUP' && forwarded.has(signal)) resolve(0)
       else resolve(code ?? 128 + constants.signals[signal])
     })

@@ -89,7 +89,7 @@ function isAccepted(name: string, expression: string): boolean {
   const accepts = (id: string) =>
     PERMISSIVE.has(id) ||
     REVIEWED.some(({ packages, license }) => license === id && packages.test(name))
-  // Nested parentheses are not parsed. No package has them; the check would report such a license.
+  // Nested parentheses are not parsed. No package's license has them, and the check would report a license that does.
   return expression
     .replace(/^\((.*)\)$/, '$1')
     .split(/ OR /i)

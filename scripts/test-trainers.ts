@@ -202,7 +202,10 @@ function sitePackages(name: string): string | null {
   return version ? join(lib, version, 'site-packages') : null
 }
 
-/** Package folders of an environment and of those that it shares. Python ignores the `.pth` files of shared folders. */
+/**
+ * Package folders of an environment and of the environments that it shares. Python ignores the `.pth` files of shared
+ * folders.
+ */
 function sharedBy(name: string): string[] {
   const { shares } = ENVIRONMENTS[name]!
   return [sitePackages(name)!, ...(shares === undefined ? [] : sharedBy(shares))]

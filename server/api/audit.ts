@@ -13,8 +13,8 @@ interface Call {
 }
 
 /**
- * Runs a mutation and records it in the audit log if it succeeds. If `audited` has a `look` function, it reads the
- * changed object before and after the mutation.
+ * Runs a mutation and records it in the audit log if it succeeds. The `look` function of `audited`, if present, reads
+ * the changed object before and after the mutation.
  */
 export async function audit<R extends { ok: boolean; data?: unknown }>(
   { modules, actor, path, audited = { target: () => '' }, input }: Call,

@@ -7,8 +7,8 @@ export interface Failure {
   /** The error that the call throws unless it is retried. */
   error: RewardOpsClientError
   /**
-   * `away`: the service is unreachable, a proxy answered, or the service cannot work now. `later`: it is overloaded and
-   * requests a retry. `refused`: it rejected the call.
+   * `away`: the service is unreachable, a proxy answered, or the service cannot work now. `later`: the service is
+   * overloaded and requests a retry. `refused`: the service rejected the call.
    */
   kind: 'away' | 'later' | 'refused'
   /** Whether the call was certainly not executed, so that it may be repeated even if it is not idempotent. */

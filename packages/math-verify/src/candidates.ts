@@ -13,7 +13,8 @@ export type Candidate = { start: number; end: number } & (
 export type AnswerKind = 'latex' | 'plain'
 
 /**
- * Maximum candidates tried per text. Those that end last are tried first, and one of them is nearly always readable.
+ * Maximum candidates tried per text. The candidates that end last are tried first, and nearly always one of these is
+ * readable.
  */
 export const MAX_CANDIDATES = 64
 
