@@ -131,7 +131,10 @@ async function tracedFiles(code: string[]): Promise<string[]> {
     .sort()
 }
 
-/** Writes the manifest that npm reads, and the one that the service reads, which names the folder's module type. */
+/**
+ * Writes two manifests: the package's own for npm, and one in the service's folder, which sets the module type of that
+ * folder.
+ */
 function writeManifests(folder: string, service: string): void {
   const { name, version, description, license, type, engines, ...own } =
     readJson<Manifest>('package.json')

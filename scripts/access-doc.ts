@@ -67,7 +67,7 @@ export function accessPage(procedures: readonly Procedure[]): string {
   ].join('\n\n')}\n`
 }
 
-/** A request, the name by which it is checked, and its access rules (null if no key is needed). */
+/** A request, the procedure or surface whose rules apply to it, and these access rules (null if no key is needed). */
 interface Row {
   request: string
   what: string

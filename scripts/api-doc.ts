@@ -242,7 +242,7 @@ class Page {
       for (const field of fields) delete schema.properties?.[field]
     }
     for (const [name, field] of Object.entries(schema.properties ?? {})) {
-      // The prefix shows this literal already.
+      // The prefix of a variant already shows its constant field.
       if (field.const !== undefined && prefix.endsWith('}.')) continue
       const absent = schema.required?.includes(name) ? 'required' : 'optional'
       const value = field.default === undefined ? absent : code(field.default)

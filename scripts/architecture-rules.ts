@@ -7,7 +7,7 @@ export interface Layer {
   /** Pattern of the layer's files, as paths from the root. A file belongs to the first layer that matches it. */
   files: RegExp
   imports: string[]
-  /** Layers from which it may import only types. */
+  /** Layers from which this layer may import only types. */
   types?: string[]
 }
 

@@ -28,7 +28,7 @@ export async function runCommand(
     const isOurs = [BackupError, DatabaseStartError, MigrationError].some(
       (known) => error instanceof known,
     )
-    // Errors of the system and of Postgres, such as a full disk, have a code.
+    // An error with a code comes from the system or from Postgres, such as a full disk, so its message is enough.
     const isExpected = isOurs || (error as { code?: unknown }).code !== undefined
     console.error(isExpected ? (error as Error).message : error)
   }

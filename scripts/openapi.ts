@@ -428,8 +428,8 @@ class OutputSchemas {
   }
 
   /**
-   * The alias of an output type in `server/contract`; undefined if an input type already has its name as a component.
-   * The two cannot share it, because defaults of optional fields are filled in only in outputs.
+   * The alias of an output type in `server/contract`; undefined if an input type is already a component with this name.
+   * The two types cannot share a component, because defaults of optional fields are filled in only in outputs.
    */
   private contractAlias(type: Type): TypeSymbol | undefined {
     const alias = type.getAliasSymbol()

@@ -18,7 +18,8 @@ async function main(given) {
     process.chdir(process.env.INIT_CWD)
   }
   if (SERVICE.includes(given[0])) {
-    // run.mjs changes the folder too. The files of `backup` and `restore` are relative to the caller's.
+    // run.mjs changes to the project's folder. INIT_CWD keeps the caller's folder, to which the files of `backup` and
+    // `restore` are relative.
     process.env.INIT_CWD = process.cwd()
     await import('./run.mjs')
     return process.exitCode

@@ -80,7 +80,8 @@ async function main([name = '', ...given]) {
 
 function run(node, { entry, node: options = [], args = [], env = {}, watched = false }, given) {
   const path = [join(root, 'node_modules/.bin'), process.env.PATH].filter(Boolean).join(delimiter)
-  // A watched entry is a grandchild and does not inherit the pipe; the descriptor would be another file there.
+  // A watched entry is a grandchild of this process and does not inherit the pipe. There, the descriptor would be
+  // another file.
   const tied = watched ? [] : ['--import', new URL('exit-with-parent.mjs', import.meta.url).href]
   const child = spawn(node, [...tied, ...options, join(root, entry), ...args, ...given], {
     stdio: ['inherit', 'inherit', 'inherit', watched ? 'ignore' : 'pipe'],
@@ -111,8 +112,8 @@ function run(node, { entry, node: options = [], args = [], env = {}, watched = f
   return new Promise((resolve, reject) => {
     child.once('error', reject)
     child.once('exit', (code, signal) => {
-      // A forwarded signal kills the entry only before Node has run its first line. Nothing needs cleaning up then, so
-      // this is not a failure.
+      // A forwarded signal kills the entry only if Node has not yet run the first line of the entry. Nothing needs
+      // cleaning up then, so this is not a failure.
       if (signal !== null && signal !== 'SIGHUP' && forwarded.has(signal)) resolve(0)
       else resolve(code ?? 128 + constants.signals[signal])
     })

@@ -189,7 +189,7 @@ async function listening(): Promise<ReturnType<typeof command> & { entry: number
 
 test('a signal is passed on, Ctrl-C is counted once, and the exit code is returned', async () => {
   const child = await listening()
-  // The terminal's signal, and npm's copy of it.
+  // One signal comes from the terminal, the other from npm.
   child.kill('SIGINT')
   child.kill('SIGINT')
   await expect.poll(() => child.said.out, POLL).toMatch(/SIGINT\n$/)

@@ -89,8 +89,8 @@ const CHAR_OID = 18
 const CHAR_ARRAY_OID = 1002
 
 /**
- * Connects through adapter-pg, with support for "char". A result column typed as an array of "char" is a single "char",
- * because the engine does not read any catalog column with an array of "char".
+ * Connects through adapter-pg, with support for "char". The engine reads no catalog column that is an array of "char",
+ * so a result column of this type stands for a single "char".
  */
 async function adapt(pool: pg.Pool): Promise<SqlDriverAdapter> {
   const adapter = await new PrismaPg(pool).connect()

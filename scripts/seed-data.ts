@@ -10,7 +10,10 @@ export interface SeedDataOptions extends Omit<SeedOptions, 'onBatch'> {
   dataDir: string
   /** URL of the database to use. If it is null or undefined, the data folder's own database is used. */
   databaseUrl?: string | null
-  /** If true, a database that already has batches stays unchanged. Otherwise seeded runs in it are an error. */
+  /**
+   * If true, a database that already has batches stays unchanged. If false, a database that already has seeded runs is
+   * an error.
+   */
   onlyWhenEmpty?: boolean
   log: Logger
   /** Called after each batch, and with `rollingUp` once all batches are created. */

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 // The packages that this project installs.
 //   node scripts/supply-chain.ts                 checks licenses and install scripts (part of `npm run check`)
 //   node scripts/supply-chain.ts sbom FILE       writes a CycloneDX document of the installed packages
-//   node scripts/supply-chain.ts notices FILE    writes the licenses of those that are not only for development
+//   node scripts/supply-chain.ts notices FILE    writes the licenses of packages that are not only for development
 
 const ROOT = join(import.meta.dirname, '..')
 
@@ -33,7 +33,9 @@ const PERMISSIVE: ReadonlySet<string> = new Set([
   'Unlicense',
 ])
 
-/** Other licenses, by the packages that may have them. The files of these packages are used unchanged. */
+/**
+ * Other accepted licenses, each with the packages that may have it. The files of these packages are used unchanged.
+ */
 const REVIEWED: readonly { packages: RegExp; license: string; reason: string }[] = [
   { packages: /^@img\/sharp-/, license: 'LGPL-3.0-or-later', reason: 'a shared library of Next' },
   { packages: /lightningcss|axe-core/, license: 'MPL-2.0', reason: 'tools of the build and tests' },
@@ -87,7 +89,7 @@ function isAccepted(name: string, expression: string): boolean {
   const accepts = (id: string) =>
     PERMISSIVE.has(id) ||
     REVIEWED.some(({ packages, license }) => license === id && packages.test(name))
-  // Nested parentheses are not parsed. No package has them; the check would report such a license.
+  // Nested parentheses are not parsed. No package's license has them, and the check would report a license that does.
   return expression
     .replace(/^\((.*)\)$/, '$1')
     .split(/ OR /i)

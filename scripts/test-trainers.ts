@@ -34,8 +34,8 @@ interface Trainer {
 }
 
 /**
- * `alone`: packages installed without their requirements, which need a GPU or its compiler. `shares`: the environment
- * whose packages are also visible. `newest`, `oldest`: minor versions of Python 3.
+ * `alone`: packages installed without their requirements, because those need a GPU or a compiler for GPU code.
+ * `shares`: the environment whose packages are also visible. `newest`, `oldest`: minor versions of Python 3.
  */
 const ENVIRONMENTS: Record<
   string,
@@ -45,7 +45,8 @@ const ENVIRONMENTS: Record<
   verl: { packages: ['torch', 'verl'], shares: 'trl' },
   verifiers: { packages: ['verifiers'] },
   'nemo-gym': { packages: ['nemo-gym'], oldest: 12 },
-  // The packages that the rollout executor and its experiences import. The rest needs vLLM and flash-attn.
+  // The packages that OpenRLHF's rollout executor and experiences import. The other code of OpenRLHF needs vLLM and
+  // flash-attn.
   openrlhf: {
     packages: ['aiohttp', 'ray', 'peft', 'deepspeed', 'pylatexenc', 'torchdata', 'tensorboard'],
     alone: ['openrlhf'],
@@ -201,7 +202,10 @@ function sitePackages(name: string): string | null {
   return version ? join(lib, version, 'site-packages') : null
 }
 
-/** Package folders of an environment and of those that it shares. Python ignores the `.pth` files of shared folders. */
+/**
+ * Package folders of an environment and of the environments that it shares. Python ignores the `.pth` files of shared
+ * folders.
+ */
 function sharedBy(name: string): string[] {
   const { shares } = ENVIRONMENTS[name]!
   return [sitePackages(name)!, ...(shares === undefined ? [] : sharedBy(shares))]

@@ -154,7 +154,7 @@ function run(command: string[], prefix?: string): Promise<{ ok: boolean; output:
         isStopped = true
         for (const other of running) other.kill(signal)
       }
-      // A signal to one suite or check stops the running ones and skips the remaining ones.
+      // If a signal ended one suite or check, the running ones are stopped, and the remaining ones are skipped.
       if (isStopped && running.size === 0) process.exit(1)
       resolve({ ok: code === 0, output })
     })

@@ -376,7 +376,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env) {
       idleMs: 3_600_000 * s.REWARDOPS_SESSION_IDLE_HOURS,
     },
     maxImageBytes: s.REWARDOPS_MAX_IMAGE_MB * 2 ** 20,
-    /** `value`: null if the keys are read from `file`. `lost`: the id of a key that may be replaced. */
+    /** `value`: null if the keys are read from `file`. `lost`: the id of a lost key, which a server may replace. */
     secrets: {
       value: s.REWARDOPS_SECRETS_KEY ?? null,
       file: resolve(s.REWARDOPS_SECRETS_KEY_FILE ?? join(dataDir, 'secrets.key')),

@@ -15,7 +15,8 @@ it('the size of a folder includes every remaining file while subfolders are dele
   }
   expect(await folderBytes(root)).toBe(1_000)
   const size = folderBytes(root)
-  // Every second folder is deleted. The order of reading is unknown, but some of them are deleted before they are read.
+  // Every second folder is deleted during the count. The order of reading is unknown, but some folders are deleted
+  // before they are read.
   for (const folder of folders.filter((_, i) => i % 2 === 0)) {
     await nextTurn()
     rmSync(folder, { recursive: true })

@@ -4,7 +4,7 @@ import type { Database } from '../store/database.ts'
 import { toDto } from '../store/row-of.ts'
 import { auditChoices, auditPage, insertAudit } from '../store/sql/audit.ts'
 
-/** Number of the newest changes whose actors and actions the audit log's filters offer. */
+/** The filters of the audit log offer the actors and actions of this many newest changes. */
 const CHOICES_OF = 5_000
 
 export class AuditLog {
@@ -18,7 +18,7 @@ export class AuditLog {
     this.#log = log
   }
 
-  /** Never throws, because the change itself succeeded. */
+  /** Records a change. Never throws, because the change itself has already succeeded. */
   async note(entry: Omit<AuditEntryDto, 'id' | 'at'>): Promise<void> {
     try {
       await insertAudit(this.#db, entry)

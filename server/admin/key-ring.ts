@@ -160,7 +160,10 @@ export class KeyRing {
     return this.#readingUnknown
   }
 
-  /** Opens a login session for a key, or returns null if it is unknown. This process accepts the cookie immediately. */
+  /**
+   * Opens a login session for a key, or returns null if the key is unknown. This process accepts the cookie
+   * immediately.
+   */
   async signIn(
     key: string,
     client: SessionClient,

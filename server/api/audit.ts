@@ -7,14 +7,14 @@ interface Call {
   modules: Modules
   actor: Actor
   path: string
-  /** What to record besides the caller. If undefined, the entry has no target. */
+  /** The data to record besides the caller. If undefined, the entry has no target. */
   audited: Audited | undefined
   input(): Promise<unknown>
 }
 
 /**
- * Runs a mutation and records it in the audit log if it succeeds. If `audited` has a `look` function, it reads the
- * changed object before and after the mutation.
+ * Runs a mutation and records it in the audit log if it succeeds. The `look` function of `audited`, if present, reads
+ * the changed object before and after the mutation.
  */
 export async function audit<R extends { ok: boolean; data?: unknown }>(
   { modules, actor, path, audited = { target: () => '' }, input }: Call,

@@ -81,7 +81,10 @@ export interface RequestContext extends Modules {
   session: SessionDto
   /** Null if a key is required and the request has no valid one. `signedIn` in trpc.ts refuses such calls. */
   actor: KeyHolder | null
-  /** Aborts when the key of the request becomes invalid or its session ends. Its reason is the error for the caller. */
+  /**
+   * Aborts when the key of the request becomes invalid or the login session ends. The abort reason is the error for the
+   * caller.
+   */
   keyEnded: AbortSignal
   /** Opens a login session and sets its cookie. Returns false for an invalid key. */
   signIn(key: string): Promise<boolean>

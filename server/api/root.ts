@@ -95,7 +95,7 @@ export const appRouter = router({
       .input(RescoreSomeInput)
       .mutation(({ ctx, input }) => ctx.manager.rescore(input)),
     /**
-     * Closes an open batch. A batch that is closed already stays as it is; a cancelled or failed batch is refused.
+     * Closes an open batch. An already closed batch stays as it is; a cancelled or failed batch is refused.
      * @throws batch_not_found, batch_closed
      * @example {"batchId": "b12"}
      */

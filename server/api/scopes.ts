@@ -67,7 +67,7 @@ export class Scopes {
   }
 }
 
-/** True if a key with this scope can use the pages. They show all runs and need more than the access `submit`. */
+/** True if a key with this scope can use the pages. The pages show all runs and need more than the access `submit`. */
 export function mayBrowse(scope: KeyScope | null): boolean {
   return scope === null || (scope.access !== 'submit' && scope.runPrefix === null)
 }

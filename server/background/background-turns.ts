@@ -8,8 +8,8 @@ const MARGIN_MS = 250
 
 /**
  * Assigns each kind of background work to one service process at a time. A turn is a table row with an end time, which
- * its holder renews while it works, so a stopped or disconnected process loses its turn automatically. Work of two
- * turns may overlap, so all background work must be safe to repeat.
+ * its holder renews while it works, so a stopped or disconnected process loses its turn automatically. The work of
+ * successive holders may overlap, so all background work must be safe to repeat.
  */
 export class BackgroundTurns {
   readonly #db: Database

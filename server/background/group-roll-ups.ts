@@ -79,7 +79,7 @@ export class GroupRollUps {
    * rolled up. A batch or run that fails does not hold up the others.
    */
   async tick(): Promise<void> {
-    // Read first, so that the next tick finds batches that are accepted during this one.
+    // The last id is read first, so that the next tick finds batches that are accepted during this tick.
     const last = await lastBatchId(this.#db)
     const { first, busy } = await batchesUnderWay(this.#db)
     const batches = await batchesWithoutGroupRollUp(

@@ -7,7 +7,10 @@ import { Orphans } from './orphans.ts'
 const store = testQueueForFile()
 const log = createLogger('silent', 'test')
 
-/** Two groups, of samples 0 and 2, and of samples 1 and 3. `received`: how many of them have arrived. */
+/**
+ * A batch of two groups: samples 0 and 2, and samples 1 and 3. `received`: the number of samples of each group that
+ * have arrived.
+ */
 async function batchWithoutJobs(closed: boolean, received: [number, number]): Promise<number> {
   const samples = received[0] + received[1]
   const [row] = await store.db.adhoc<{ id: number }>(

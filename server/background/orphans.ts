@@ -78,7 +78,7 @@ export class Orphans {
   }
 }
 
-/** Queues the pending samples of a batch that no job holds, in a transaction. Returns their number. */
+/** Queues a batch's pending samples that no job holds, in a transaction. Returns their number. */
 export async function queueOrphans(
   queue: JobQueue,
   { id, run, priority, reward, closed, now }: UnfinishedBatch,

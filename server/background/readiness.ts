@@ -16,8 +16,8 @@ const WRITE_TIMEOUT_MS = 900
  */
 const GRACE_MS = 15_000
 /**
- * Size of the test write that checks whether a full disk has space again. It is larger than the free pages of a table,
- * and it is rolled back.
+ * Size of the test write that checks whether a full disk has space again. A smaller write could fit into the free pages
+ * of the table. The write is rolled back.
  */
 const PROBE_BYTES = 256 << 10
 

@@ -75,7 +75,10 @@ export class Sweeps {
     await this.#task.stop()
   }
 
-  /** A step that fails, for one batch or for all, does not keep the other steps and batches waiting. */
+  /**
+   * Runs the steps that are due. A step that fails, for one batch or for all, does not delay the other steps and
+   * batches.
+   */
   async #tick(): Promise<void> {
     const tick = this.#ticks++
     const steps: (() => Promise<unknown>)[] = [

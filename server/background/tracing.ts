@@ -118,7 +118,7 @@ export class Tracing {
     return isSampled ? { traceId, parentId: null, isSampled, state: null } : null
   }
 
-  /** A batch that cannot be exported now is tried again at the next tick. */
+  /** Exports ended batches. If a batch cannot be exported, that batch and the later ones wait for the next tick. */
   async tick(): Promise<void> {
     for (const batch of await batchesToTrace(this.#db, MAX_BATCHES)) {
       const problem = await this.#exportBatch(batch)

@@ -66,7 +66,10 @@ it.skipIf(!HAS_PID_NAMESPACES)(
   },
 )
 
-/** The host of a process in a container with this one's pid namespace number, whose first process started earlier. */
+/**
+ * PROCESS_HOST as a process computes it in a container whose pid namespace has the same number as this one, but whose
+ * first process started earlier.
+ */
 function hostOfEarlierRun(): string {
   const script = `
     import fs from 'node:fs'

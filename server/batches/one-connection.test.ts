@@ -68,7 +68,7 @@ it('submit, append, close and cancel need one connection', async () => {
 it('a submit stores its texts under the database’s day, although this machine’s clock is ahead', async () => {
   const ahead = vi.spyOn(Date, 'now').mockReturnValue(Date.now() + 7 * 86_400_000)
   const { batchId } = await submit({}).finally(() => ahead.mockRestore())
-  // Retention drops a partition of texts once the database's day is past the partition's.
+  // Retention drops a day's partition of texts once that day is over on the database's clock.
   const rows = await db.adhoc(
     `select distinct text_bucket = (submitted_at at time zone 'UTC')::date as "isDay", bucket = text_bucket as "hasTexts"
      from batch join sample_text on batch_id = id where id = $1`,

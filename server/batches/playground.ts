@@ -107,8 +107,8 @@ function refuseLongRules(reward: ResolvedReward): void {
 }
 
 /**
- * Runs `work` with a deadline. The router ends its own calls at the deadline and reports their servers. Functions and
- * sandboxes that still run {@link GRACE_MS} later are cancelled, and the sample fails as `deadline`.
+ * Runs `work` with a deadline. The router ends its own calls at the deadline and reports the servers that it called.
+ * Functions and sandboxes that still run {@link GRACE_MS} later are cancelled, and the sample fails as `deadline`.
  */
 async function within(
   deadlineMs: number,

@@ -93,7 +93,7 @@ export class RewardLoopManager {
   }
 
   /**
-   * Closes a batch: no more samples follow. A batch that is closed already stays as it is.
+   * Closes a batch: no more samples follow. An already closed batch stays as it is.
    * @throws RewardOpsError `batch_not_found`; `batch_closed` if the batch was cancelled or has failed
    */
   async close(batchId: string): Promise<BatchSummary> {
@@ -119,8 +119,7 @@ export class RewardLoopManager {
       if (batch !== undefined) await this.#queueWhatWaited(client, id, batch)
     })
     await throughOutage(() => settleClosed(this.#db, id), { forMs: 5_000 })
-    // Some groups may have waited only for the close to be post-processed. If queueing them fails, the sweep queues
-    // them.
+    // Groups whose post-processing waited only for the close are queued now. If queueing fails, the sweep queues them.
     const { queue } = this.#accept
     if (await isPostProcessed(this.#db, id)) await queuePostProcessing(this.#db, queue, id)
   }

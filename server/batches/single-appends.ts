@@ -26,8 +26,8 @@ const MAX_JOB_CHARS = 256 << 10
 /**
  * Appends samples that arrive one at a time. Samples, keys and jobs are written in one transaction whose statements are
  * sent together, in one round trip. The first index is known from the previous append. If another server has appended
- * meanwhile, Postgres refuses the append, and it is repeated under the batch's lock, which servers get in turn. An
- * index that was read without the lock would be outdated again whenever the other server is appending.
+ * meanwhile, Postgres refuses the append, and it is repeated under the batch's lock. Servers get the lock in turn.
+ * Without the lock, the index could be outdated again whenever another server appends.
  */
 export class SingleAppends {
   readonly #accept: AcceptContext
@@ -82,7 +82,8 @@ export class SingleAppends {
     }
     const atKnownIndex = async (): Promise<number> => {
       const start = this.#nextIndex.get(batch.id) ?? (await nextIndex(db.pool, batch.id))
-      // Built before the transaction, because the queue may read its options on another connection of the pool.
+      // The statements are built before the transaction, because the queue may read its options on another connection
+      // of the pool.
       const statements = await statementsFrom(start)
       if (collector.images.size === 0) await db.atOnce(statements)
       else await db.transaction((client) => store(client, statements))
@@ -92,7 +93,7 @@ export class SingleAppends {
       db.transaction(async (client) => {
         await lockBatch(client, batch.id)
         const start = await nextIndex(client, batch.id)
-        // `atKnownIndex` has built statements already, so the queue has its options and takes no other connection.
+        // `atKnownIndex` has built statements already, so the queue has read its options and needs no other connection.
         await store(client, await statementsFrom(start))
         return start
       })

@@ -358,9 +358,10 @@ function slotsToRequest(lease: Lease, demand: number, nowMs: number): number {
 }
 
 /**
- * Number of granted slots to leave to other processes: the slots that they could use and lack for an equal part, minus
- * the free slots, but at most the holder's own excess over an equal part. Parts are rounded down, so that a remainder
- * does not move between processes, and no slots move if the limit is smaller than the number of holders.
+ * Number of granted slots to leave to other processes: the slots that they lack to meet their demand or to reach an
+ * equal part, whichever is less, minus the free slots. It is at most the holder's own excess over an equal part. Parts
+ * are rounded down, so that a remainder does not move between processes, and no slots move if the limit is smaller than
+ * the number of holders.
  */
 function toYield(granted: number, limit: number, others: readonly OtherHolder[]): number {
   const part = partOf(limit, others)

@@ -21,7 +21,9 @@ export const CreateKeyInput = z
     role: z.enum(ROLES),
     /** `submit` needs the role trainer. */
     access: z.enum(KEY_ACCESS).default('full'),
-    /** Only runs whose names begin with this text. Null means every run. Not for admins. */
+    /**
+     * Only runs whose names begin with this text. Null means every run. Keys of the role admin cannot have a prefix.
+     */
     runPrefix: z
       .string()
       .min(1)

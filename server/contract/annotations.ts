@@ -61,7 +61,7 @@ export interface AddedAnnotationsDto {
   added: number
   /** Samples that already have this label and note from this author. They are not changed. */
   alreadyAnnotated: number
-  /** Given ids of samples that do not exist. */
+  /** Number of given ids for which no sample exists. */
   missing: number
   /** Ids of the new annotations, for undo; empty for more than 1,000. */
   ids: string[]

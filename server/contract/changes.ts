@@ -112,7 +112,7 @@ export interface ChangedPromptDto {
 export interface SuddenChangeDto {
   before: { from: number; to: number }
   after: { from: number; to: number }
-  /** The change of the mean of the steps' means. */
+  /** The change of the average of the steps' mean scores. */
   change: number
 }
 

@@ -61,7 +61,7 @@ export type CompareCandidatesInput = z.infer<typeof CompareCandidatesInput>
 
 /** The input of `compare.runs`: up to eight runs. */
 export const CompareRunsInput = z.strictObject({
-  /** Names of runs. All others are compared with the first one. */
+  /** Names of runs. All other runs are compared with the first run. */
   runs: z.array(RunName).min(1).max(MAX_COMPARED_RUNS),
   split: z.enum(['train', 'val']).default('train'),
   /** The first step. Default: the oldest step. */
@@ -276,7 +276,7 @@ export const MAX_SUGGESTED = 20
 /** The output of `compare.candidates`. */
 export interface CompareCandidatesDto {
   batch: ComparedBatchDto | null
-  /** Batches with the same rollouts: the source of the batch, and the rescores of both. */
+  /** Batches with the same rollouts: the source of the batch, and the rescores of the batch and of its source. */
   sameRollouts: ComparedBatchDto[]
   /** Other batches of the run and step, the newest 20. */
   sameStep: ComparedBatchDto[]

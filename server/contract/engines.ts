@@ -3,7 +3,7 @@ import { namesOf } from './names-of.ts'
 interface EngineDefinition {
   /** The official spelling, for pages. */
   label: string
-  /** The servers of the engine, as in docs/servers.md and error messages. */
+  /** The name of the engine's servers, as in docs/servers.md and error messages. */
   servers: string
 }
 

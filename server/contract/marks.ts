@@ -34,7 +34,7 @@ export const MarksInput = z.strictObject({ run: RunName })
 
 /** A mark on the charts of a run, such as a change that explains a jump. */
 export interface RunMarkDto {
-  /** Null for an automatic mark: another reward, a server registered or removed, or a rescore. */
+  /** Null for an automatic mark, which shows a changed reward, a server registered or removed, or a rescore. */
   id: string | null
   kind: 'manual' | 'auto'
   step: number

@@ -263,7 +263,7 @@ export interface MonitorsDto {
   open: IncidentDto[]
   /** True if more incidents are open than are listed. */
   hasMoreOpen: boolean
-  /** Those with the newest batches, at most 40. */
+  /** The runs with the newest batches, at most 40. */
   runs: MonitoredRunDto[]
   /** True if there are more runs than are listed. */
   hasMoreRuns: boolean

@@ -84,7 +84,10 @@ export const PlannerInput = z.strictObject({
   limits: z.array(z.int().min(1).max(1_000_000).nullable()).min(1).max(6).optional(),
   /** Numbers of servers to predict for. */
   servers: z.array(z.int().min(1).max(10_000)).min(1).max(6).default([1]),
-  /** The combination of limit and servers to show; by default, or if it was not planned, the first one. */
+  /**
+   * The combination of limit and servers to show. If it is omitted, or if `limits` or `servers` does not contain it,
+   * the first combination is shown.
+   */
   show: z.strictObject({ limit: z.int().min(1).nullable(), servers: z.int().min(1) }).optional(),
 })
 export type PlannerInput = z.infer<typeof PlannerInput>
@@ -116,7 +119,10 @@ export interface PlannedColumn {
   boundMs: number
   boundBy: 'trainer' | 'rewards'
   strategies: PlannedStrategy[]
-  /** The simplest strategy whose step time exceeds the shortest one by less than 1 % of the step time of `barrier`. */
+  /**
+   * The simplest strategy whose step time exceeds the shortest step time by less than 1 % of the step time of
+   * `barrier`.
+   */
   best: Strategy
   /** True if no strategy saves 1 % or more of the step time of `barrier`. */
   noGain: boolean

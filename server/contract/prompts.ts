@@ -91,7 +91,10 @@ export interface PromptRowDto {
   /** `passRate` and `mean` over the last two visits. */
   recentPassRate: number | null
   recentMean: number | null
-  /** Pass rate (for reward models: mean) of the last two visits minus that of the others. Null for too few visits. */
+  /**
+   * Pass rate (for reward models: mean) of the last two visits minus that of the earlier visits. Null for too few
+   * visits.
+   */
   change: number | null
   /** Share of visits in which the scores differ. */
   variedShare: number

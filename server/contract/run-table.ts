@@ -115,7 +115,7 @@ export interface RunTableRowDto {
   change: RunChangeDto | null
   /**
    * Mean scores by step, at most 60 points. With more steps, a point is the mean of consecutive steps and has the
-   * number of the last one.
+   * number of the last of these steps.
    */
   curve: { step: number; mean: number }[]
   /** The reward of the last batch, and a hash that changes whenever the reward changes. */

@@ -101,7 +101,7 @@ export interface RewardOpsClient {
 
 const EXPORT: typeof EXPORT_PATH = '/api/export/samples'
 const RESULTS_PAGE = 10_000
-/** The service's maximum with token scores. */
+/** The service's page limit for results with token scores. */
 const MAX_RESULTS_PAGE_WITH_TOKENS = 500
 const WAIT_MS = 20_000
 
@@ -134,7 +134,7 @@ export function createRewardOpsClient(options: RewardOpsClientOptions): RewardOp
           try {
             response = await send(input as string, init as RequestInit)
             if (!isJson(response)) throw new ForeignAnswer(response)
-            // The connection may break within the body.
+            // The connection may break while the body is read.
             body = await response.arrayBuffer()
           } catch (error) {
             throw error instanceof ForeignAnswer ? error : new NoAnswer(error)
@@ -227,7 +227,10 @@ function keyed<T extends { idempotencyKey?: string | null | undefined }>(input: 
   return input.idempotencyKey ? input : { ...input, idempotencyKey: globalThis.crypto.randomUUID() }
 }
 
-/** A key of the reward extra info that first occurs on a later page is null for the samples of earlier pages. */
+/**
+ * Joins all pages of results. If a key of the reward extra info first occurs on a later page, its values are null for
+ * the samples of earlier pages.
+ */
 async function allResults(
   api: RewardOpsApi,
   batchId: string,

@@ -33,7 +33,7 @@ export class RewardOpsClientError extends TRPCClientError<AppRouter> {
     } = {},
   ) {
     super(message, details.cause instanceof Error ? { cause: details.cause } : {})
-    // The constructor of TRPCClientError sets its own prototype, so it is set again here.
+    // The constructor of TRPCClientError sets the prototype to its own, so this constructor sets the prototype again.
     Object.setPrototypeOf(this, RewardOpsClientError.prototype)
     this.name = 'RewardOpsClientError'
     this.reason = reason

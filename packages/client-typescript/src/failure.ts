@@ -7,8 +7,8 @@ export interface Failure {
   /** The error that the call throws unless it is retried. */
   error: RewardOpsClientError
   /**
-   * `away`: the service is unreachable, a proxy answered, or the service cannot work now. `later`: it is overloaded and
-   * requests a retry. `refused`: it rejected the call.
+   * `away`: the service is unreachable, a proxy answered, or the service cannot work now. `later`: the service is
+   * overloaded and requests a retry. `refused`: the service rejected the call.
    */
   kind: 'away' | 'later' | 'refused'
   /** Whether the call was certainly not executed, so that it may be repeated even if it is not idempotent. */
@@ -181,7 +181,7 @@ function codeOf(thrown: unknown): string | undefined {
   return code
 }
 
-/** The innermost message, because that of `fetch` is only "fetch failed". */
+/** The message of the innermost cause, because the message of `fetch` itself is only "fetch failed". */
 function textOf(thrown: unknown): string {
   let text = 'no answer'
   for (

@@ -63,8 +63,8 @@ export class RewardPipeline {
   }
 
   /**
-   * Waits for the next whole groups with at least `chunkSize` samples in total. The last chunk may have fewer; after
-   * it, the result is null. Throws RewardOpsClientError.
+   * Waits for the next whole groups with at least `chunkSize` samples in total. The last chunk may have fewer samples.
+   * Returns null after the last chunk. Throws RewardOpsClientError.
    */
   next(chunkSize: number): Promise<RewardChunk | null> {
     // Calls run one after the other, because concurrent ones would receive the same groups.
@@ -110,7 +110,7 @@ export class RewardPipeline {
   }
 }
 
-/** @throws the reason of the signal if it aborts before the work ends */
+/** @throws the reason of the signal, if the signal aborts before the work ends */
 function unlessAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return work
   return new Promise((resolve, reject) => {

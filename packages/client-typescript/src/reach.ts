@@ -139,7 +139,7 @@ function parsed(text: string): Answer | null {
   }
 }
 
-/** Versions are compatible if their major version is equal, and before 1.0 also the minor one. */
+/** Versions are compatible if their major versions are equal and, before 1.0, also their minor versions. */
 export function isCompatible(service: string, client: string): boolean {
   const [major, minor] = service.split('.')
   const [ownMajor, ownMinor] = client.split('.')

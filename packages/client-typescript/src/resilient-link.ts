@@ -76,17 +76,18 @@ async function call(
     } catch (thrown) {
       if (signal.aborted) throw thrown
       failure = failureOf(thrown, options.url)
-      // The service may have executed a sent call even if the check beside it found the service unreachable.
+      // The service may have executed the sent call even if the parallel check found the service unreachable.
       if (sentAt !== null && thrown instanceof RewardOpsClientError) failure.notDone = false
     }
     const { error, kind, notDone } = failure
     everReached ||= reach.everReached
-    // Any other answer, even from an overloaded service, ends the outage, and the next outage is reported again.
+    // If the service works, even if it is overloaded or refuses the call, the outage is over, and the next outage is
+    // reported again.
     if (kind === 'away') reach.reached = false
     else outage.reported = false
     if (kind === 'refused' || !(notDone || isRepeatable(op))) throw error
-    // fetch and proxies end calls that wait long for an answer. The service was reachable meanwhile, so this is no
-    // outage.
+    // `fetch` or a proxy may end a call that waits long for its answer. If a check reached the service in the meantime,
+    // the failure is not an outage.
     const wasReachable =
       error.reason === 'unreachable' && sentAt !== null && reach.reachedAt > sentAt
     if (kind === 'later' || wasReachable) since = null
@@ -109,7 +110,10 @@ async function call(
   }
 }
 
-/** In JSON, NaN would become null, and the service would score a sample whose score the trainer has computed. */
+/**
+ * Throws for NaN and infinite numbers. JSON would turn such a score into null, and the service would then score a
+ * sample that the trainer has already scored.
+ */
 function checkNumbers(input: unknown): void {
   const { samples, sample } = (input ?? {}) as { samples?: unknown; sample?: unknown }
   for (const one of Array.isArray(samples) ? samples : [sample]) {
@@ -126,7 +130,10 @@ function checkNumbers(input: unknown): void {
   }
 }
 
-/** After DOUBT_MS, the service is checked in parallel, and an unreachable service ends the attempt. */
+/**
+ * Runs an attempt. After every DOUBT_MS without an answer, the service is checked in parallel. If the service is
+ * unreachable, the attempt ends.
+ */
 async function watched(
   attempt: (until: AbortSignal) => Promise<Answered>,
   { reach, url }: ResilienceOptions,
@@ -138,7 +145,7 @@ async function watched(
       if (over.signal.aborted) return
       timer = setTimeout(() => {
         reach.ask().then(doubt, (error) => {
-          // The call itself reports a refusal.
+          // If the service refuses the check, the call goes on, because its own answer reports the refusal.
           if (failureOf(error, url).kind === 'away') giveUp(error)
           else doubt()
         })

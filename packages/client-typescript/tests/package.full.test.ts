@@ -61,7 +61,8 @@ describe('the package', () => {
     const { stdout } = spawnSync(process.execPath, [tsc, '-p', config, '--pretty', 'false'], {
       encoding: 'utf8',
     })
-    // Errors in tRPC's declarations are ignored, because these need the types of Node and of a WebSocket library.
+    // Errors in tRPC's declarations are ignored, because those declarations need types of Node and of a WebSocket
+    // library, which are not loaded here.
     const ours = stdout
       .split('\n')
       .filter((line) => line.includes('error') && !line.includes('@trpc'))

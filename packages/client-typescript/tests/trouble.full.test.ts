@@ -196,7 +196,7 @@ describe('a temporary failure', () => {
       message: expect.stringContaining('the connection was closed'),
     })
     expect(one.seen).toHaveLength(1)
-    // Without a key, a retry could create a second batch.
+    // Without an idempotency key, a retry could create a second batch.
     one.seen.length = 0
     const fresh = await standIn((_, res) => res.destroy())
     const other = createRewardOpsClient({ url: fresh.url, onTrouble: () => {} })

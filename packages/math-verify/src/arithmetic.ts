@@ -8,8 +8,8 @@ const MAX_NESTING = 64
 const tokens = /\s*(?:(\d+\.\d*|\.\d+|\d+)|(\*\*|[-+*/^()]))/y
 
 /**
- * Parses arithmetic in plain text: `1/2`, `(3 + 4) * 2^3`. No product is implied: adjacent numbers, and a number before
- * a parenthesis, are not arithmetic.
+ * Parses arithmetic in plain text: `1/2`, `(3 + 4) * 2^3`. Products without a sign, such as `2 3` and `2(3)`, are not
+ * arithmetic.
  * @throws NotReadable, TooLarge, OutOfBudget
  */
 export function parseArithmetic(text: string, budget: Budget): Node {

@@ -13,7 +13,8 @@ export type Candidate = { start: number; end: number } & (
 export type AnswerKind = 'latex' | 'plain'
 
 /**
- * Maximum candidates tried per text. Those that end last are tried first, and one of them is nearly always readable.
+ * Maximum candidates tried per text. The candidates that end last are tried first, and nearly always one of these is
+ * readable.
  */
 export const MAX_CANDIDATES = 64
 
@@ -52,7 +53,7 @@ function ranked(candidates: Candidate[]): Candidate[] {
   return candidates.sort((a, b) => b.end - a.end || a.start - b.start)
 }
 
-/** As in "final answer is 5. I hope". */
+/** Candidates after "final answer is", as in "final answer is 5. I hope". */
 function hoped(
   text: string,
   start: number,
@@ -68,7 +69,10 @@ function hoped(
     .map((candidate) => ({ ...candidate, start }))
 }
 
-/** As in "final answer to the question is 5", with `is` within a hundred characters. */
+/**
+ * Candidates after "final answer … is", as in "final answer to the question is 5", with `is` within a hundred
+ * characters.
+ */
 function stated(
   text: string,
   start: number,
@@ -100,7 +104,10 @@ function stated(
   return found
 }
 
-/** As in "answer: 5" or "the answer, x = 5": within 50 characters, or after an equals sign within 100. */
+/**
+ * Candidates after "answer", as in "answer: 5" or "the answer, x = 5": within 50 characters, or after an equals sign
+ * within 100.
+ */
 function answered(
   text: string,
   start: number,

@@ -155,7 +155,7 @@ export class Environments {
     return match ? match.index : -1
   }
 
-  /** Returns -1 if there is no occurrence. The text is searched once per part. */
+  /** Returns the first position of `part` from `at` on, or -1. The text is searched once per part. */
   private next(part: string, at: number): number {
     let all = this.nexts.get(part)
     if (all === undefined) {

@@ -16,7 +16,7 @@ import {
 type Chain = Extract<Node, { kind: 'chain' }>
 type Collection = Extract<Node, { kind: 'set' | 'tuple' }>
 
-/** Sets are compared element by element in any order, which takes n² comparisons. */
+/** Maximum elements of a set or tuple. Sets are compared in any order, which takes n² comparisons. */
 const MAX_ELEMENTS = 64
 
 const flipped: Record<RelationOp, RelationOp> = {
@@ -30,7 +30,10 @@ const flipped: Record<RelationOp, RelationOp> = {
 
 /** The supported options of Math-Verify's `verify`. */
 export interface VerifyOptions {
-  /** Whether -2 ≤ x ≤ 7 equals the ground truth x ∈ [-2, 7]. The reverse always holds. */
+  /**
+   * Whether the answer -2 ≤ x ≤ 7 equals the ground truth x ∈ [-2, 7]. The answer x ∈ [-2, 7] always equals the ground
+   * truth -2 ≤ x ≤ 7.
+   */
   allowSetRelation?: boolean
 }
 
@@ -196,7 +199,7 @@ function collectionsEqual(
   )
 }
 
-/** An end at infinity is always open. */
+/** Whether an end of an interval is open. An end at infinity is always open. */
 function openAt(end: Node, isOpen: boolean): boolean {
   const isInfinite =
     (end.kind === 'constant' && end.name === 'infinity') ||

@@ -3,7 +3,7 @@ import type { Rational } from './rational.ts'
 import * as rational from './rational.ts'
 import type { Node } from './tree.ts'
 
-/** For a factorial or a binomial coefficient. 1000! takes a millisecond. */
+/** Maximum factors of a factorial or a binomial coefficient. 1000! takes a millisecond. */
 const MAX_FACTORS = 1_000n
 
 /**

@@ -6,7 +6,7 @@ import { isCollection, isRelation, type Node, negated, type RelationOp, whole } 
 /** Maximum characters of an answer. The longest of 500 MATH answers has 159. */
 export const MAX_ANSWER_LENGTH = 2_000
 
-/** Each nested group takes about seven stack frames. */
+/** Maximum nesting of groups. Each level takes about seven stack frames. */
 const MAX_NESTING = 64
 
 const relations: Record<string, RelationOp> = {
@@ -87,7 +87,7 @@ class Parser {
   private readonly budget: Budget
   private at = 0
   private nesting = 0
-  /** Number of open `|…|`. Inside one, the next bar closes it. */
+  /** Number of open absolute values (`|…|`). While one is open, the next bar closes it. */
   private bars = 0
 
   constructor(tokens: Token[], budget: Budget) {
@@ -96,7 +96,7 @@ class Parser {
   }
 
   answer(): Node {
-    // The punctuation belongs to the surrounding sentence.
+    // Punctuation at the end belongs to the surrounding sentence.
     while (this.tokens.length > 1 && /^[.,;]$/.test(this.tokens.at(-1)!.text)) this.tokens.pop()
     if (this.tokens.length === 0) throw new NotReadable('nothing')
     const rows = this.elementRows()
@@ -453,7 +453,7 @@ class Parser {
     return { kind: 'symbol', name: `${name}_${this.subscript()}` }
   }
 
-  /** The subscript is part of the name. */
+  /** Reads a subscript as text, which becomes part of the name. */
   private subscript(): string {
     const start = this.at
     if (this.accept('{')) {

@@ -26,7 +26,7 @@ const accents =
   'boldsymbol mathbb mathbf mathcal mathfrak mathit mathnormal mathscr mathsf mathtt underline'
 const styled = new Set([...textStyles, ...accents.split(' ')])
 
-/** Returns whether the command changes only the typeface: `\text{C}` is the `C` of `$C$`. */
+/** Returns whether the command changes only the typeface: `\text{C}` means the same as `C`. */
 export function isTextStyle(command: string): boolean {
   return textStyles.includes(command)
 }

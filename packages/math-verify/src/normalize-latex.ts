@@ -115,7 +115,7 @@ export function normalizeLatex(latex: string, boxes: 'all' | 'last'): string | n
   return text.trim()
 }
 
-/** Removes units: `15\mbox{ cm}^2` → `15`, `20 cm` → `20`. An answer is never emptied. */
+/** Removes units: `15\mbox{ cm}^2` → `15`, `20 cm` → `20`. A text that consists only of a unit is unchanged. */
 function withoutUnits(text: string): string {
   let result = text
   const unit = /(?:\^\d|\{\^\d\}|\^\{\d\})?$/.exec(result)!

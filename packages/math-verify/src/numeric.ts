@@ -213,7 +213,7 @@ function call(name: string, parts: Complex[]): Complex {
       return complex.real(x - y * Math.floor(x / y))
     case 'gcd':
     case 'lcm':
-      // The two functions are defined for integers only, which exactValue handles.
+      // GCD and LCM are defined only for integers, and `exactValue` computes them.
       return complex.real(Number.NaN)
     default:
       return complex.real(someFunction(name, parts))

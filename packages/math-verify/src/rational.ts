@@ -95,7 +95,7 @@ export function toNumber(a: Rational): number {
   const top = Number(a.n)
   const bottom = Number(a.d)
   if (Number.isFinite(top) && Number.isFinite(bottom)) return top / bottom
-  // Numerator and denominator may be beyond a double while their quotient is not.
+  // The numerator and the denominator may exceed the range of doubles although their quotient does not.
   const shift = BigInt(Math.max(bits(a.n), bits(a.d)) - 1000)
   const scaled = Number(a.n >> shift) / Number(a.d >> shift)
   return Number.isNaN(scaled) ? Number.POSITIVE_INFINITY : scaled

@@ -76,7 +76,10 @@ export function partsOf(node: Node): readonly Node[] {
   }
 }
 
-/** Returns whether two trees are identical, without arithmetic and with sums and products in the same order. */
+/**
+ * Returns whether two trees are identical. Equal values are not enough: `2` differs from `1 + 1`, and `x + y` from `y +
+ * x`.
+ */
 export function isSame(a: Node, b: Node): boolean {
   if (a.kind !== b.kind) return false
   switch (a.kind) {

@@ -131,7 +131,7 @@ export async function acceptBatch(
   options: {
     implicitKey?: string
     early?: EarlyTexts
-    /** Data sources of samples that will be appended. Those without a rule are refused now. */
+    /** Data sources of samples that will be appended. Data sources without a rule are refused now. */
     dataSources?: readonly string[]
   } = {},
 ): Promise<SubmitResult> {
@@ -143,8 +143,8 @@ export async function acceptBatch(
   draft.checkIndexes(0)
   checkGroupSizes(draft, envelope.groupSize, () => 0)
   const contentHash = envelope.idempotencyKey ? draft.contentHash(envelope) : null
-  // Precedes all checks of the current state: a repeated submit succeeds even if a model or function was removed since
-  // the first one.
+  // The check for a repeated submit precedes all checks of the current state. A repeated submit thus succeeds even if a
+  // model or function was removed since the first one.
   const known = await duplicateOf(db, envelope.idempotencyKey, contentHash)
   if (known) return known
   const dataSources = [...new Set([...draft.dataSources.keys(), ...(options.dataSources ?? [])])]

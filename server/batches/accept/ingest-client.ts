@@ -111,7 +111,7 @@ export class IngestClient {
       }
       return outcome(await ended.promise, this.#log)
     } finally {
-      // The thread keeps a body until `end` or `abort`. After `end` it ignores `abort`.
+      // The thread keeps a body until it gets `end` or `abort`. If it got `end` above, it ignores this `abort`.
       post({ type: 'abort', id })
       this.#bodies.delete(id)
       if (this.#bodies.size === 0) {

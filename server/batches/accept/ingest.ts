@@ -98,7 +98,7 @@ export class Ingest {
   }
 }
 
-/** Returns a name as a list of one. Other values are left out here and refused later. */
+/** Returns a name as a list with one element. Other values give an empty list and are refused later. */
 function asNames(value: unknown): string[] {
   return typeof value === 'string' ? [value] : []
 }

@@ -25,7 +25,7 @@ export function poolOf(reward: ResolvedReward): string {
   if (reward.limiter !== undefined) return poolOfLimiter(reward.limiter.name)
   if (reward.kind === 'rule') return RULES_POOL
   const models = modelsOf(reward)
-  // A composite reward with models uses the pool of the first one, because models are its slowest components.
+  // A composite reward with models uses the pool of its first model, because models are its slowest components.
   if (models.length > 0) return poolOfModel(models[0] as string)
   const isFunction = reward.processes !== undefined || callsFunctions(reward)
   if (isFunction) return FUNCTIONS_POOL
@@ -36,7 +36,7 @@ function callsFunctions({ kind, components = [] }: ResolvedReward): boolean {
   return kind === 'function' || components.some(({ reward }) => callsFunctions(reward))
 }
 
-/** Creates the pool's queue if needed. Workers find a limiter's pool by its row in the table `pool`. */
+/** Creates the pool's queue if needed. Workers find the pool of a limiter by the pool's row in the table `pool`. */
 export async function ensurePool(
   db: Database,
   queue: JobQueue,
@@ -90,7 +90,7 @@ export function chunk(
   return jobs.end()
 }
 
-/** The jobs of a batch. The last one is open: samples are added to it until it is ended. */
+/** The jobs of a batch. The last job is open: samples are added to the job until `end` is called. */
 class JobList {
   readonly #batchId: number
   readonly #acceptedAtMs: number
