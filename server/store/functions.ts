@@ -16,8 +16,8 @@ const sources = readdirSync(FOLDER)
   .map((name) => withColumns(readFileSync(join(FOLDER, name), 'utf8')))
 
 /**
- * Replaces `{sample columns}` by `data_source, …`, `{sample arrays}` by `p_data_source, …` and `{sample parameters}` by
- * `p_data_source text[], …`; the same for `{text …}` and sample_text.
+ * Replaces `{sample columns}` with `data_source, …`, `{sample arrays}` with `p_data_source, …`, and also `{sample
+ * parameters}` with `p_data_source text[], …`. Replaces `{text …}` likewise, with the columns of `sample_text`.
  */
 function withColumns(sql: string): string {
   return sql.replace(/\{(sample|text) (columns|arrays|parameters)\}/g, (_, table, form) => {

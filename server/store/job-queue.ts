@@ -6,7 +6,7 @@ import type { Logger } from '../log.ts'
 import { notify } from './channels.ts'
 import type { Client, Database, Statement } from './database.ts'
 
-/** A job: samples to score, as whole groups if they are known, or scored groups to post-process. */
+/** A job: samples to score, in whole groups if the groups are known, or scored groups to post-process. */
 export interface ChunkJob {
   /** Id of the batch. */
   b: number

@@ -100,7 +100,7 @@ describe('the secrets key', () => {
     const worker = await open(null, false, lost).catch((error: Error) => error.message)
     expect(worker).toMatch(/does not exist/)
     expect(worker).not.toContain('REWARDOPS_LOST_SECRETS_KEY')
-    // A key that the server still has is not lost.
+    // The server still has the key that is declared lost, so the key stays in use.
     expect((await open(OLD, true, lost)).firstId).toBe(lost)
     await expect(open(NEW, true, null)).rejects.toThrow(`REWARDOPS_LOST_SECRETS_KEY=${lost}`)
     expect(existsSync(file)).toBe(false)

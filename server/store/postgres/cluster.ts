@@ -133,7 +133,7 @@ const UNUSED_PID = 2_147_483_646
  * Prepares for a new postmaster: stops one that outlived a killed service, and invalidates the lock file of a dead one.
  * Postgres trusts a lock whose pid exists, and the pid of a killed postmaster exists if it is a zombie or was reused.
  * The rest of the lock file stays, because it shows Postgres the backends that are still alive.
- * @throws DatabaseStartError `data_folder_in_use` if it survives SIGKILL for 10 s
+ * @throws DatabaseStartError `data_folder_in_use` if the old postmaster survives SIGKILL for 10 s
  */
 export async function evictPredecessor(folder: string, log: Logger): Promise<void> {
   const signals: [NodeJS.Signals, number][] = [
