@@ -35,7 +35,7 @@ export interface InlineSample {
   response_length?: number | null
 }
 
-/** A fetched job. `retryCount` ties its completion to this delivery. */
+/** A fetched job. `retryCount` identifies this delivery: a completion with an older number has no effect. */
 export type FetchedJob = Job<ChunkJob> & { retryCount: number }
 
 /** The pool for rules that run on the worker's event loop. */

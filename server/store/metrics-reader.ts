@@ -102,7 +102,7 @@ export class MetricsReader {
   /** Counts at the last reading. */
   #lastBatches = emptyBatches()
   readonly #runs: RunTotals
-  /** Batches below this id are in `#settledBatches` and settled in `#runs`. */
+  /** Batches below this id are not read: `#settledBatches` and the settled counts of `#runs` include them. */
   #fromBatch = 0
   readonly #settledCalls = new Map<number, CallFigures>()
   /** Minutes before this one are not read: they are already in `#settledCalls` or precede the reader. */

@@ -36,7 +36,7 @@ export interface RunFigures {
   lastBatches: readonly LastBatch[]
 }
 
-/** Counts of a run's batches that have the same status and are all settled, or all not settled. */
+/** Counts over those batches of a run that have the same status and the same value of `settled`. */
 export interface RunBatchesRow extends RunCounts {
   run_id: number
   settled: boolean

@@ -235,7 +235,7 @@ describe('secrets', () => {
     await runEarlier()
     await sealStored(db, log)
     expect(await stored()).toEqual(['sk-plain', null, webhook.url, webhook.secret])
-    // Secrets that are stored meanwhile must be readable to that process too.
+    // A secret stored while an earlier version runs must be readable to that version too.
     await changeWebhook(db, (await webhookRows(db))[0]!.id, { secret: 'new-secret' })
     expect(await stored()).toContain('new-secret')
     expect(await keysOf()).toEqual(['sk-plain', null])

@@ -134,7 +134,7 @@ export class ServerRegistry {
     return { ...fields, apiKey }
   }
 
-  /** Stores a server's launch after another process has taken it over. */
+  /** Stores a server's launch after another process has taken over the server. */
   async launchedBy(id: number, launch: StoredLaunch): Promise<void> {
     await this.#prisma.server.update({ where: { id }, data: { launch: asJson(launch) } })
   }

@@ -65,8 +65,8 @@ export async function ensureCluster(
   const startedAt = performance.now()
   const draft = `${folder}.new`
   rmSync(draft, { recursive: true, force: true })
-  // The initdb of a killed service removes its files. If it does so at the same time, `rmSync` leaves the folder and
-  // throws nothing.
+  // An initdb that outlived a killed service removes its own files. If that happens during `rmSync`, `rmSync` leaves
+  // the folder and throws nothing.
   while (existsSync(draft)) {
     await sleep(20, undefined, { signal })
     rmSync(draft, { recursive: true, force: true })
