@@ -16,8 +16,9 @@ const sources = readdirSync(FOLDER)
   .map((name) => withColumns(readFileSync(join(FOLDER, name), 'utf8')))
 
 /**
- * Replaces `{sample columns}` with `data_source, …`, `{sample arrays}` with `p_data_source, …`, and `{sample
- * parameters}` with `p_data_source text[], …`. Replaces `{text …}` in the same way, with the columns of `sample_text`.
+ * Replaces `{sample columns}` with `data_source, …`, `{sample arrays}` with `p_data_source, …`, and
+ * `{sample parameters}` with `p_data_source text[], …`. Replaces `{text …}` in the same way, with the columns of
+ * `sample_text`.
  */
 function withColumns(sql: string): string {
   return sql.replace(/\{(sample|text) (columns|arrays|parameters)\}/g, (_, table, form) => {

@@ -195,7 +195,8 @@ export class JobQueue {
   }
 
   /**
-   * The statements of {@link insert}, for a caller that sends them together with others and wakes the workers itself.
+   * The statements of {@link insert}, for a caller that sends them together with other statements and wakes the workers
+   * itself.
    */
   async insertStatements(
     pool: string,

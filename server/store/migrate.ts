@@ -17,10 +17,13 @@ import {
 } from './schema-version.ts'
 import { connectSession, START_SLOT_WAIT_MS } from './session.ts'
 
-/** Time to wait for another process's lock before a message is logged. An empty database is migrated in less time. */
+/** Time to wait for another process's lock before a message is logged. Migrating an empty database takes less. */
 const PATIENCE_MS = 5_000
 
-/** Default wait for processes of an earlier version. Workers of a stopped or killed service end within 10 s. */
+/**
+ * Default time to wait until processes of an earlier version have ended. Workers of a stopped or killed service end
+ * within 10 s.
+ */
 const OTHERS_MS = 15_000
 
 const MIGRATIONS_DIR = join(import.meta.dirname, '../../prisma/migrations')

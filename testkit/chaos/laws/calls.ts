@@ -218,7 +218,9 @@ function lostUntil({ kind, from, until }: FaultSpan, slowness: number): number {
   return from + (outlivesMs + UNFLUSHED_MS) * slowness
 }
 
-/** Whether the first call may be the direct score of a single sample that took too long, so that it was queued. */
+/**
+ * Whether the first call may be the direct score of a single sample that took too long, so that the sample was queued.
+ */
 function isStoredAfterDirectScore(
   id: string,
   first: ModelCall,
