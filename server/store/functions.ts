@@ -16,8 +16,9 @@ const sources = readdirSync(FOLDER)
   .map((name) => withColumns(readFileSync(join(FOLDER, name), 'utf8')))
 
 /**
- * Replaces `{sample columns}` by `data_source, …`, `{sample arrays}` by `p_data_source, …` and `{sample parameters}` by
- * `p_data_source text[], …`; the same for `{text …}` and sample_text.
+ * Replaces `{sample columns}` with `data_source, …`, `{sample arrays}` with `p_data_source, …`, and
+ * `{sample parameters}` with `p_data_source text[], …`. Replaces `{text …}` in the same way, with the columns of
+ * `sample_text`.
  */
 function withColumns(sql: string): string {
   return sql.replace(/\{(sample|text) (columns|arrays|parameters)\}/g, (_, table, form) => {
@@ -29,14 +30,14 @@ function withColumns(sql: string): string {
 }
 
 /**
- * The schema of this program's SQL functions, named by a hash of their content. Programs of two versions share a
- * database, and each finds its own functions by the `search_path` of its sessions.
+ * The schema of this program's SQL functions, named by a hash of their content. Programs of two versions may share a
+ * database, so each finds its own functions by the `search_path` of its sessions.
  */
 export const FUNCTIONS_SCHEMA = `${PREFIX}${createHash('sha256').update(sources.join('')).digest('hex').slice(0, 12)}`
 
 /**
- * Makes this program's functions visible to a session. Their schema is last in the path, so that tables created by the
- * session do not go into a schema that is dropped with its version.
+ * Makes this program's functions visible to a session. Their schema comes last in the path, so that the session creates
+ * no tables in it: the schema is dropped with its version.
  */
 export const USE_FUNCTIONS = `select set_config('search_path', current_setting('search_path') || ', ${FUNCTIONS_SCHEMA}', false)`
 

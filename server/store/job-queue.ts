@@ -6,7 +6,7 @@ import type { Logger } from '../log.ts'
 import { notify } from './channels.ts'
 import type { Client, Database, Statement } from './database.ts'
 
-/** A job: samples to score, as whole groups if they are known, or scored groups to post-process. */
+/** A job: samples to score, in whole groups if the groups are known, or scored groups to post-process. */
 export interface ChunkJob {
   /** Id of the batch. */
   b: number
@@ -35,7 +35,7 @@ export interface InlineSample {
   response_length?: number | null
 }
 
-/** A fetched job. `retryCount` ties its completion to this delivery. */
+/** A fetched job. `retryCount` identifies this delivery: a completion with an older number has no effect. */
 export type FetchedJob = Job<ChunkJob> & { retryCount: number }
 
 /** The pool for rules that run on the worker's event loop. */
@@ -195,7 +195,8 @@ export class JobQueue {
   }
 
   /**
-   * The statements of {@link insert}, for a caller that sends them together with others and wakes the workers itself.
+   * The statements of {@link insert}, for a caller that sends them together with other statements and wakes the workers
+   * itself.
    */
   async insertStatements(
     pool: string,

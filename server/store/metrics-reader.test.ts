@@ -34,7 +34,7 @@ describe('finished data', () => {
       const calls = figures.calls.get(id)!
       expect(calls.tokens).toBe(111 + round)
       expect(calls.latency).toEqual([0, 111])
-      // All counters of calls leave out what happened before the reader began.
+      // Calls before the reader's start are not counted.
       expect([calls.requests, calls.errors, calls.retries]).toEqual([3, 3, 3])
       await minute(0, 1)
     }
@@ -66,7 +66,7 @@ describe('finished data', () => {
     const { batches } = await reader.read()
     expect(batches.scored).toBe(37)
     expect(batches.batches).toEqual(new Map([['completed', 4]]))
-    // An open batch keeps the later ones from being settled. Removing those decreases no counter.
+    // While batch 5 is open, batch 6 is not settled. Removing batch 6 decreases no counter.
     await batch(5, 'running', 0, null)
     await batch(6, 'completed', 10, '1 hour')
     expect((await reader.read()).batches.scored).toBe(47)
@@ -167,7 +167,8 @@ describe('runs', () => {
     expect(first.counts.size).toBe(MAX_METRIC_RUNS + 1)
     expect(first.counts.has('r1') || first.counts.has('idle')).toBe(false)
     expect(first.counts.get('other')).toMatchObject({ scored: 0, pending: 0 })
-    // r1 becomes the newest and displaces r2; a run named `other` is counted with the others.
+    // r1 becomes the newest and displaces r2; a run named `other` is counted with the runs that have no series of their
+    // own.
     await batch(1, { scored: 4 }, '1 s')
     await batch(2, { scored: 5 }, '999 s')
     await batch(91, { scored: 6 }, '1 s')

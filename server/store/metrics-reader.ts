@@ -92,8 +92,8 @@ const COUNTS = [
 ] as const
 
 /**
- * Reads the figures of the metrics. Finished batches and minutes are counted once, so a scrape costs as much as the
- * current activity, not the whole history.
+ * Reads the figures of the metrics. Finished batches and minutes are counted once, so the cost of a scrape depends on
+ * the current activity, not on the length of the history.
  */
 export class MetricsReader {
   readonly #db: Database
@@ -102,10 +102,10 @@ export class MetricsReader {
   /** Counts at the last reading. */
   #lastBatches = emptyBatches()
   readonly #runs: RunTotals
-  /** Batches below this id are in `#settledBatches` and settled in `#runs`. */
+  /** Batches below this id are not read: `#settledBatches` and the settled counts of `#runs` include them. */
   #fromBatch = 0
   readonly #settledCalls = new Map<number, CallFigures>()
-  /** Minutes before this one are in `#settledCalls` or precede the reader. */
+  /** Minutes before this one are not read: they are already in `#settledCalls` or precede the reader. */
   #fromMinute: Date | null
 
   /** Counters of calls begin with the minute `from`, or if it is null, with the minute of {@link begin}. */
@@ -116,7 +116,7 @@ export class MetricsReader {
   }
 
   /**
-   * Starts the counters of calls, unless they have started. If it fails, the next reading starts them.
+   * Starts the counters of calls, unless they have already started. If this call fails, the next reading starts them.
    * @throws when the database does not answer
    */
   async begin(): Promise<Date> {
@@ -163,7 +163,9 @@ export class MetricsReader {
     )
   }
 
-  /** Counts from `#fromMinute` on, because adding up the histograms of a year takes longer than a scrape may. */
+  /**
+   * Reads only the minutes from `#fromMinute` on, because adding up a year of histograms would delay a scrape too long.
+   */
   async #calls(): Promise<Map<number, CallFigures>> {
     const from = await this.begin()
     // A minute still receives calls for a moment after its end.

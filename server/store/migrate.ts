@@ -17,10 +17,13 @@ import {
 } from './schema-version.ts'
 import { connectSession, START_SLOT_WAIT_MS } from './session.ts'
 
-/** Time to wait for another process's lock before a message is logged. An empty database is migrated in less time. */
+/** Time to wait for another process's lock before a message is logged. Migrating an empty database takes less. */
 const PATIENCE_MS = 5_000
 
-/** Default wait for processes of an earlier version. Workers of a stopped or killed service end within 10 s. */
+/**
+ * Default time to wait until processes of an earlier version have ended. Workers of a stopped or killed service end
+ * within 10 s.
+ */
 const OTHERS_MS = 15_000
 
 const MIGRATIONS_DIR = join(import.meta.dirname, '../../prisma/migrations')
@@ -53,7 +56,7 @@ export function readMigrations(dir: string = MIGRATIONS_DIR): Migration[] {
 }
 
 export interface MigrateOptions {
-  /** Folder of the migrations, for tests. With it, no schema version is stored and no SQL functions are installed. */
+  /** Folder of the migrations, for tests. If set, no schema version is stored and no SQL functions are installed. */
   dir?: string
   log?: Logger
   /** Time to wait for processes of an earlier version to end. */
@@ -64,7 +67,7 @@ export interface MigrateOptions {
 
 /**
  * Applies missing migrations, each in its own transaction. Uses the table, checksums and lock of `prisma migrate
- * deploy`, so that command works on the same database. Concurrent starts are safe.
+ * deploy`, so both can migrate the same database. Concurrent starts are safe.
  * @returns the names of the migrations applied by this call
  * @throws MigrationError if a migration fails, was changed after it was applied or failed in Prisma, or if the database
  * belongs to a newer version or precedes the first release
@@ -96,7 +99,7 @@ export async function migrate(url: string, options: MigrateOptions = {}): Promis
     const pending = pendingOf(migrations, ledger)
     if (pending.length > 0 && stored !== null) {
       await waitForOutdated(client, options.waitMs ?? OTHERS_MS)
-      // A migration that waits for a table of the backup would block the writers of that table.
+      // A migration that waits for a table in use by the backup would block the writers of that table.
       await lock(
         client,
         ADVISORY_LOCKS.backup,
@@ -121,8 +124,8 @@ export async function migrate(url: string, options: MigrateOptions = {}): Promis
 }
 
 /**
- * Waits for the end of all processes that do not work on the new schema. Processes of a recently stopped service end by
- * themselves.
+ * Waits until all processes that cannot work on the new schema have ended. Processes of a recently stopped service end
+ * by themselves.
  * @throws MigrationError if they do not end in time
  */
 async function waitForOutdated(client: pg.Client, waitMs: number): Promise<void> {
@@ -177,10 +180,7 @@ async function lock(
   }
 }
 
-/**
- * The first of a database's migrations that this program does not have, or has with another content. Null if there is
- * none.
- */
+/** The first applied migration that this program lacks or has with different content; null if there is none. */
 export function unknownMigration(
   applied: readonly Pick<Migration, 'name' | 'checksum'>[],
 ): string | null {

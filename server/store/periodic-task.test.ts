@@ -15,7 +15,7 @@ function task(work: () => Promise<void>, options: Partial<PeriodicWork> = {}): P
   return new PeriodicTask({ everyMs: 100, failed: 'it failed', log: { warn }, work, ...options })
 }
 
-/** Work whose turns end under the test's control. */
+/** Work whose turns run until the test ends them. */
 function turns() {
   const open: PromiseWithResolvers<void>[] = []
   const work = vi.fn(() => {

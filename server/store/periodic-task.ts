@@ -66,8 +66,8 @@ export class PeriodicTask {
 }
 
 /**
- * Runs `work` for each item in turn, also after an item for which it fails, so that this item does not hold up the
- * others. Then throws the first error. An outage ends it immediately.
+ * Runs `work` for each item in turn. A failed item does not hold up the others; the first error is thrown after the
+ * last item. A database outage is thrown immediately.
  */
 export async function eachInTurn<T>(
   items: Iterable<T>,

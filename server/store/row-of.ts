@@ -1,4 +1,4 @@
-/** A row of a query whose columns have the names of an API object's fields. Its times are `Date` objects. */
+/** A query row whose columns are named like the fields of an API object. Its times are `Date` objects. */
 export type RowOf<Dto, Time extends keyof Dto> = Omit<Dto, Time> & {
   [time in Time]: Date | Extract<Dto[time], null>
 }

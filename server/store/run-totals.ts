@@ -36,7 +36,7 @@ export interface RunFigures {
   lastBatches: readonly LastBatch[]
 }
 
-/** Counts of a run's batches that have the same status and are all settled, or all not settled. */
+/** Counts over those batches of a run that have the same status and the same value of `settled`. */
 export interface RunBatchesRow extends RunCounts {
   run_id: number
   settled: boolean
@@ -60,8 +60,8 @@ export class RunTotals {
   /** Counts at the last reading; null before the first. */
   #last: ReadonlyMap<number, Totals> | null = null
   /**
-   * Counters of the runs that had no series of their own when their samples were counted. A sum over those runs would
-   * decrease when one of them gets its own series.
+   * Counters of the runs that had no series of their own when their samples were counted. A sum over the runs that have
+   * no series now would decrease when one of them gets its own series.
    */
   readonly #other = noCounts()
 
@@ -69,7 +69,7 @@ export class RunTotals {
     this.#db = db
   }
 
-  /** Adds the batches read since the last call, and keeps the settled ones. */
+  /** Adds the counts of `rows`. Counts of settled batches are kept, because they are passed only once. */
   async read(rows: readonly RunBatchesRow[]): Promise<RunFigures> {
     for (const row of rows) if (row.settled) addTo(this.#settled, row)
     const totals = new Map([...this.#settled].map(([id, one]) => [id, { ...one }]))

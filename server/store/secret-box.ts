@@ -2,7 +2,10 @@ import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:
 import type pg from 'pg'
 import { excludeEarlier, SECRETS_SINCE } from './schema-version.ts'
 
-/** A key that encrypts secrets: 32 random bytes, and a digest of them that names it in the database and in errors. */
+/**
+ * A key that encrypts secrets: 32 random bytes, and as its id a digest of the bytes, for use in the database and in
+ * errors.
+ */
 export interface SecretKey {
   id: string
   bytes: Buffer
@@ -40,8 +43,9 @@ export class SecretBox {
   }
 
   /**
-   * Encrypts a secret for storage. Earlier versions cannot decrypt, so the secret stays plain text while a process of
-   * one runs, and `sealStored` encrypts it later. Once a secret is encrypted, earlier versions no longer start.
+   * Encrypts a secret for storage. Earlier versions cannot decrypt, so while a process of an earlier version runs, the
+   * secret stays plain text, and `sealStored` encrypts it later. Once a secret is encrypted, earlier versions no longer
+   * start.
    */
   async seal<T extends string | null | undefined>(
     db: Versioned,

@@ -100,7 +100,7 @@ describe('the secrets key', () => {
     const worker = await open(null, false, lost).catch((error: Error) => error.message)
     expect(worker).toMatch(/does not exist/)
     expect(worker).not.toContain('REWARDOPS_LOST_SECRETS_KEY')
-    // A key that the server still has is not lost.
+    // The server still has the key that is declared lost, so the key stays in use.
     expect((await open(OLD, true, lost)).firstId).toBe(lost)
     await expect(open(NEW, true, null)).rejects.toThrow(`REWARDOPS_LOST_SECRETS_KEY=${lost}`)
     expect(existsSync(file)).toBe(false)
@@ -235,7 +235,7 @@ describe('secrets', () => {
     await runEarlier()
     await sealStored(db, log)
     expect(await stored()).toEqual(['sk-plain', null, webhook.url, webhook.secret])
-    // Secrets that are stored meanwhile must be readable to that process too.
+    // A secret stored while an earlier version runs must be readable to that version too.
     await changeWebhook(db, (await webhookRows(db))[0]!.id, { secret: 'new-secret' })
     expect(await stored()).toContain('new-secret')
     expect(await keysOf()).toEqual(['sk-plain', null])

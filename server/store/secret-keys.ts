@@ -34,8 +34,8 @@ const COLUMNS: readonly { use: SecretUse; table: string; column: string; isUsed:
 
 /**
  * The keys of this process, checked against the database. A server creates the key file of a new database; all other
- * processes of that database need the same key. A server whose `lost` is the id of that key replaces it. The secrets
- * stay stored, so that they can be read again if the key is found.
+ * processes of that database need the same key. If `lost` is the id of that key, the server replaces the key. The
+ * secrets stay stored, so that they can be read again if the key is found.
  * @throws Error that names the missing key and the remedy
  */
 export async function openSecrets(
@@ -148,7 +148,7 @@ async function storedKeyId(db: Database): Promise<string | null> {
   return (await readSetting<string>(db, KEY_SETTING))?.value ?? null
 }
 
-/** Stores the id of the key, unless one other than `lost` is stored, and returns the stored one. */
+/** Stores the key's id if no id, or the id `lost`, is stored. Returns the id that is stored afterwards. */
 async function rememberKey(db: Database, { id }: SecretKey, lost: string | null): Promise<string> {
   await db.adhoc(
     `insert into setting (name, value, changed_by) values ($1, to_jsonb($2::text), 'start')
@@ -159,7 +159,7 @@ async function rememberKey(db: Database, { id }: SecretKey, lost: string | null)
   return (await storedKeyId(db)) ?? id
 }
 
-/** @throws Error that names the entry but no key */
+/** @throws Error that gives the position of a malformed entry, but not its text */
 function parseKeys(text: string): SecretKey[] {
   const entries = text.split(/[\s,]+/).filter((entry) => entry !== '')
   return entries.map((entry, i) => {

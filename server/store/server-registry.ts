@@ -25,7 +25,7 @@ export interface RegistrationFields extends StoredSettings {
 export interface ProbedFacts {
   version: string | null
   maxModelLen: number | null
-  /** Absent if it was not probed, because the server sleeps. The stored value then stays. */
+  /** Absent if the route was not probed because the server sleeps. The stored value then stays. */
   route?: ServerRow['route']
   plainText?: boolean
   /** Absent if the server does not report its labels. */
@@ -84,7 +84,7 @@ export class ServerRegistry {
     return (await this.active()).find((row) => row.id === id)
   }
 
-  /** Registers a server or updates the one of that name, even a removed one. Creates its pool if needed. */
+  /** Registers a server, or updates the server of that name even if it was removed. Creates its pool if needed. */
   async save(name: string, registration: Registration): Promise<number> {
     const { fields, facts, selfTest, launch, state, cause, evidence, pool } = registration
     const before = await this.#prisma.server.findUnique({ where: { name } })
@@ -134,7 +134,7 @@ export class ServerRegistry {
     return { ...fields, apiKey }
   }
 
-  /** Stores a server's launch after another process has taken it over. */
+  /** Stores a server's launch after another process has taken over the server. */
   async launchedBy(id: number, launch: StoredLaunch): Promise<void> {
     await this.#prisma.server.update({ where: { id }, data: { launch: asJson(launch) } })
   }

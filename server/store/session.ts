@@ -219,7 +219,10 @@ class SessionClient extends pg.Client {
   }
 }
 
-/** Gives the timeout error of node-postgres the message that its pool uses and that counts as a lost connection. */
+/**
+ * Replaces the message of a connection timeout with the one that node-postgres's pool uses, which `isOutage`
+ * recognizes.
+ */
 function timedOut(error: Error): Error {
   return error.message === 'timeout expired'
     ? new Error('Connection terminated due to connection timeout', { cause: error })
@@ -227,8 +230,8 @@ function timedOut(error: Error): Error {
 }
 
 /**
- * The formats in which values are read. The role or the database may be set to other ones, in which times cannot be
- * read and scores are rounded.
+ * The formats that this service reads. With other settings of the role or the database, times would be unreadable and
+ * scores rounded.
  */
 const FORMATS: SessionSettings = { datestyle: 'ISO', timezone: 'UTC', extra_float_digits: 1 }
 
@@ -312,7 +315,7 @@ export interface SessionPoolOptions {
   queryTimeoutMs?: number | undefined
   /**
    * Time that a caller waits while others use all connections, in ms, before it gets a {@link PoolBusyError}. If
-   * undefined, it waits 30 s, after which the database counts as unreachable.
+   * undefined, the caller waits 30 s, after which the database counts as unreachable.
    */
   queueTimeoutMs?: number | undefined
   /** Time after which an idle connection is closed, in ms. With 0, it is never closed. */

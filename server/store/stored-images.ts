@@ -11,9 +11,9 @@ import {
 } from './stored-texts.ts'
 
 /**
- * Images of chat messages are stored once, by their SHA-256. In the messages, which are stored as JSON, a reference of
- * `\/` and the hash replaces the base64: `"data:image/png;base64,\/9f86…"`. `JSON.stringify` never writes `\/`, so no
- * text that was sent looks like a reference, and putting the base64 back restores every byte.
+ * Images of chat messages are stored once, by their SHA-256. In the stored JSON of the messages, a reference (`\/` and
+ * the hash) replaces the base64: `"data:image/png;base64,\/9f86…"`. `JSON.stringify` never writes `\/`, so no text that
+ * was sent looks like a reference, and putting the base64 back restores every byte.
  */
 
 /** Bits of `encoding`, in addition to those in `stored-texts.ts`: the text refers to images. */

@@ -8,8 +8,9 @@ export function textBucket(ms: number): string {
 }
 
 /**
- * Returns the day, in UTC, whose partition receives new texts, or the one `daysAhead` later, and creates the partition.
- * The day is that of the database's clock, by which retention decides which partitions it may drop.
+ * Returns the day, in UTC, whose partition receives new texts, or the day `daysAhead` days later, and creates that
+ * day's partition. The current day comes from the database's clock, because retention uses that clock to decide which
+ * partitions to drop.
  */
 export async function currentTextBucket(db: Database, daysAhead = 0): Promise<string> {
   const [row] = await db.rows<{ bucket: string; exists: boolean }>(

@@ -273,7 +273,7 @@ export class Intake {
       if (performance.now() < pool.soleUntilMs) pool.served = []
       let jobs = await this.#queue.fetch(pool.name, count, pool.served)
       if (jobs.length === 0 && pool.served.length > 0) {
-        // No other run has jobs. For a while, the first fetch therefore does not exclude the served run.
+        // No other run has jobs. If a single run was served, fetches during the next SOLE_MS do not exclude it.
         if (pool.served.length === 1) pool.soleUntilMs = performance.now() + SOLE_MS
         pool.served = []
         jobs = await this.#queue.fetch(pool.name, count, [])

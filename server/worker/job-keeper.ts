@@ -60,7 +60,7 @@ export class JobKeeper {
     setTimeout(() => void this.flush(), COMPLETE_AFTER_MS)
   }
 
-  /** Completes the collected jobs, one statement per pool. Samples do not wait for it. */
+  /** Completes the collected jobs, one statement per pool. No sample's result waits for this. */
   async flush(): Promise<void> {
     try {
       for (const [pool, jobs] of [...this.#completed]) {

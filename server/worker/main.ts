@@ -40,8 +40,8 @@ const RETURN_MS = 2_500
 const EXIT_MS = 9_500
 
 /**
- * Delay before a worker fetches jobs when it is another worker's turn, ms. It then fetches them in case that worker is
- * busy.
+ * Delay before a worker fetches jobs when it is another worker's turn, ms. After the delay, it fetches the jobs that
+ * are left, because the other worker may be busy.
  */
 const NOT_ITS_TURN_MS = 25
 

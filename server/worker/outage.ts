@@ -1,8 +1,8 @@
 import type { Logger } from '../log.ts'
 
 /**
- * Tracks whether this worker's results can be written. During an outage it dispatches no samples, so it keeps at most
- * the results of its claimed samples in memory.
+ * Tracks whether this worker's results can be written. During an outage, the worker dispatches no samples, so it keeps
+ * at most the results of its claimed samples in memory.
  */
 export class Outage {
   readonly #log: Logger

@@ -49,7 +49,7 @@ export class PostProcessing {
     this.#log = options.log
   }
 
-  /** A sweep of the service repeats a failed search. */
+  /** Searches the batch for ready groups soon. If the search fails, a sweep of the service repeats it. */
   wake(batchId: number): void {
     const looking = this.#awake.get(batchId)
     if (looking) {

@@ -496,7 +496,10 @@ export class RewardLoopWorker {
     }
   }
 
-  /** Scores a sample. @param earlier its calls that ended because other processes got their slots */
+  /**
+   * Scores a sample.
+   * @param earlier the sample's earlier calls, which were cancelled to give their slots to other processes
+   */
   async #score(
     job: ClaimedJob,
     batch: ActiveBatch,

@@ -64,7 +64,7 @@ test('stops on request with exit code 0', async () => {
 
 itInFullRun('continues while its server is stopped by SIGSTOP', async () => {
   await waiting()
-  // A stopped server does nothing, and its channel stays open.
+  // A server stopped by SIGSTOP does nothing, but its channel to the worker stays open.
   await new Promise((resolve) => setTimeout(resolve, 2_000))
   expect([worker.exitCode, worker.signalCode]).toEqual([null, null])
 })

@@ -432,7 +432,8 @@ test('refused calls of the trainer contradict `/readyz` unless a write succeeded
   expect(lawsBroken(withEvents(flawless(), [...refused, ...between.slice(1)]))).toEqual([
     'readiness',
   ])
-  // On a full disk, a write can succeed because it fits in an existing page. So it is no proof of an end of the outage.
+  // On a full disk, a write can succeed because it fits in an existing page. A successful write therefore does not
+  // prove that the outage has ended.
   const smallDisk = { ...schedule, setup: setupNamed('small-disk') }
   expect(lawsBroken(history, smallDisk)).toContain('readiness')
 })

@@ -51,7 +51,10 @@ export class EngineProcess {
     this.logPath = join(cacheDir(), 'logs', `${nameOf(serving.release)}-${serving.model}.log`)
   }
 
-  /** Starts a server and waits until it is healthy. @throws with the end of its log if it ends before that */
+  /**
+   * Starts a server and waits until it is healthy.
+   * @throws with the end of the log if the server ends before it is healthy
+   */
   static async start(serving: Serving): Promise<EngineProcess> {
     const engine = new EngineProcess(serving, await freePort())
     running.add(engine)

@@ -69,7 +69,7 @@ export async function startNode(
   }
 }
 
-/** Runs the text of an ES module with this process's Node until it exits. It may open at most 128 files. */
+/** Runs the text of an ES module with this process's Node until it exits. The process may open at most 128 files. */
 export function runWithFewFiles(
   script: string,
   args: readonly string[] = [],

@@ -11,9 +11,8 @@ const UNSHARE = [
 export const HAS_PID_NAMESPACES = spawnSync('unshare', [...UNSHARE, 'true']).status === 0
 
 /**
- * Runs the text of an ES module as a process of another container with this host name would run: in a new pid
- * namespace, where the process has the id `pid`. Resolves when it has printed a line. It ends when the returned process
- * is killed.
+ * Runs the text of an ES module like a process in another container with the same host name: in a new pid namespace,
+ * with the process id `pid`. Resolves when the module has printed a line. Killing the returned process ends the module.
  */
 export async function runAsTwinContainer(
   script: string,

@@ -309,7 +309,7 @@ export function environment(settings: Record<string, string>): NodeJS.ProcessEnv
 
 /**
  * Runs `server/start.ts` until it exits, to test settings that it refuses. `files` are the names in its data folder
- * then.
+ * after the exit.
  */
 export async function runToEnd(
   settings: Record<string, string>,

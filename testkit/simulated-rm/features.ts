@@ -2,7 +2,7 @@
 export interface Features {
   /** 1 when the response states a final answer that can be extracted, else 0. */
   answered: number
-  /** 1 when that answer is the result of one of the response's own calculations. */
+  /** 1 when the final answer is the result of one of the response's own calculations, else 0. */
   supported: number
   /** 1 when at least one calculation `a op b = c` is shown and correct, else 0. */
   calculated: number

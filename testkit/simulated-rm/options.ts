@@ -142,7 +142,7 @@ export const ControlChange = z
     ...changeable,
     /** Faults by name, each as a share from 0 to 1 or as an object with `share`. Null removes all faults. */
     faults: FaultChange.nullable(),
-    /** Stops answering from the start of the n-th text from now on. 0 stops immediately, and null resumes. */
+    /** The server stops answering when the n-th text from now starts. 0 stops it immediately, and null resumes. */
     hangAfterTexts: count.nullable(),
     /**
      * Closes the listener and its connections after `afterMs`, and listens again on the same port `forMs` later, or on

@@ -65,8 +65,8 @@ export async function ensureCluster(
   const startedAt = performance.now()
   const draft = `${folder}.new`
   rmSync(draft, { recursive: true, force: true })
-  // The initdb of a killed service removes its files. If it does so at the same time, `rmSync` leaves the folder and
-  // throws nothing.
+  // An initdb that outlived a killed service removes its own files. If that happens during `rmSync`, `rmSync` leaves
+  // the folder and throws nothing.
   while (existsSync(draft)) {
     await sleep(20, undefined, { signal })
     rmSync(draft, { recursive: true, force: true })
@@ -133,7 +133,7 @@ const UNUSED_PID = 2_147_483_646
  * Prepares for a new postmaster: stops one that outlived a killed service, and invalidates the lock file of a dead one.
  * Postgres trusts a lock whose pid exists, and the pid of a killed postmaster exists if it is a zombie or was reused.
  * The rest of the lock file stays, because it shows Postgres the backends that are still alive.
- * @throws DatabaseStartError `data_folder_in_use` if it survives SIGKILL for 10 s
+ * @throws DatabaseStartError `data_folder_in_use` if the old postmaster survives SIGKILL for 10 s
  */
 export async function evictPredecessor(folder: string, log: Logger): Promise<void> {
   const signals: [NodeJS.Signals, number][] = [

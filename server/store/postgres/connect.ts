@@ -62,8 +62,8 @@ export async function openDatabase(options: OpenDatabaseOptions): Promise<OpenDa
 }
 
 /**
- * Like {@link openDatabase}, but without migrations: the embedded database may be empty, and that of DATABASE_URL may
- * have any tables.
+ * Like {@link openDatabase}, but without migrations: the embedded database may be empty, and the database of
+ * DATABASE_URL may have any tables.
  * @throws DatabaseStartError, or the reason of `signal` if it aborts. Nothing is left running.
  */
 export async function connectDatabase(

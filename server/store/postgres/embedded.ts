@@ -113,7 +113,8 @@ export async function startEmbeddedPostgres(
 
 /**
  * The connection string of the embedded Postgres that another process of the service runs on this data folder; null if
- * none does, or if this user cannot read its passwords. For a worker started manually beside the service.
+ * there is no such process, or if this user cannot read its passwords. For a worker started manually beside the
+ * service.
  */
 export function runningEmbeddedUrl(
   dataDir: string,
@@ -142,7 +143,7 @@ class Supervisor implements EmbeddedPostgres {
   #log: PostgresLog | undefined
   #postmaster: Postmaster | undefined
   #state: EmbeddedPostgresState = 'down'
-  /** Number of restarts since Postgres was last up for 30 s. It determines the pause before the next one. */
+  /** Number of restarts since Postgres was last up for 30 s. It determines the pause before the next restart. */
   #failures = 0
   #stopping = new AbortController()
   #restart: Promise<void> | undefined

@@ -4,7 +4,8 @@ import { processLives, readProcFile } from '../../process-signals.ts'
 
 export interface ProcessFacts {
   /**
-   * False for a zombie: it is dead, and its pid stays until its parent waits for it. Some containers' pid 1 never does.
+   * False for a zombie: a dead process whose pid stays in use until its parent waits for it. In some containers, pid 1
+   * never waits.
    */
   running: boolean
   /** Differs between two processes with the same pid. */

@@ -128,7 +128,7 @@ begin
       from pg_class c join pg_namespace n on n.oid = c.relnamespace
       where c.relowner = '${SUPERUSER}'::regrole and c.relkind in ('r', 'p', 'v', 'm', 'S', 'c')
         and n.nspname !~ '^pg_' and n.nspname <> 'information_schema'
-        -- The sequence of a column changes its owner with its table.
+        -- A sequence that belongs to a column gets the new owner together with the table.
         and not exists (select from pg_depend d
           where d.classid = 'pg_class'::regclass and d.objid = c.oid and c.relkind = 'S' and d.deptype in ('a', 'i'))
     union all

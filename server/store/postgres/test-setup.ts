@@ -27,7 +27,7 @@ export const TEMPLATE = 'rewardops_template'
 /** Vitest's global set-up: one Postgres for the test run, in a folder that is removed afterwards. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const dataDir = mkdtempSync(join(tmpdir(), 'rewardops-test-'))
-  // Tests connect through proxies and as roles of their own.
+  // No connection needs a password, because tests connect through proxies and as roles of their own.
   const hba = join(dataDir, 'hba.conf')
   writeFileSync(hba, 'local all all trust\n')
   const postgres = await startEmbeddedPostgres({
@@ -41,7 +41,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     const client = new pg.Client({ connectionString: adminUrl })
     await client.connect()
     await client.query(`create database ${TEMPLATE}`)
-    // Test clients find the functions as the service's sessions do.
+    // Test clients find the SQL functions by the same search path as the service's sessions.
     await client.query(`alter role current_user set search_path = public, ${FUNCTIONS_SCHEMA}`)
     await client.end()
     await migrate(postgres.adminUrl(TEMPLATE))

@@ -15,9 +15,9 @@ const MAX_STEP_SAMPLES = 8_192
 /** Minimum samples per step: 8 groups, so that the monitors of groups have values. */
 const MIN_STEP_SAMPLES = 64
 /**
- * Steps of a run that is too short for steps of `MAX_STEP_SAMPLES`. With 30 steps or more, a prompt has seven groups,
- * the last two of them after it is forgotten, and half of the forgotten prompts are classified as regressed. With 21
- * steps, only a third of them are; with 7 steps, none.
+ * Number of steps of a run with too few samples for steps of `MAX_STEP_SAMPLES`. With 30 steps or more, a prompt has
+ * seven groups, the last two of them after the policy forgets the prompt, and half of the forgotten prompts are
+ * classified as regressed. With 21 steps, only a third of them are; with 7 steps, none.
  */
 const STEPS = 32
 const VALIDATED_EVERY = 20

@@ -102,7 +102,7 @@ export async function renameKey(
 
 /**
  * Revokes a key. With `keepAdmin` (API keys are required, and REWARDOPS_API_KEYS is empty), the last admin key without
- * an expiry is kept and false is returned, even if the last two are revoked concurrently.
+ * an expiry is kept and false is returned, even if the last two such keys are revoked concurrently.
  */
 export async function revokeKey(
   db: Database,

@@ -15,8 +15,8 @@ import { type EncodedTexts, promptKeyOf } from '../stored-texts.ts'
 import type { GroupLists } from './accept.ts'
 
 /**
- * Prevents other transactions from appending to, closing or cancelling a batch until this one ends. A failed sample of a
- * batch with `fail_batch` still closes it.
+ * Prevents other transactions from appending to, closing or cancelling a batch until the caller's transaction ends. A
+ * failed sample of a batch with `fail_batch` still closes it.
  */
 export async function lockBatch(client: Client, batchId: number): Promise<void> {
   await client.query('select pg_advisory_xact_lock($1, $2)', [ADVISORY_LOCKS.batch, batchId])
@@ -94,7 +94,7 @@ export async function addGroups(
 
 /**
  * Adds appended samples to the counts of their batch. `groups`: the batch's new number of groups. Returns false if a
- * failed sample has closed the batch since it was read: nothing would end the appended samples then.
+ * failed sample has closed the batch since the batch was read, because nothing would then end the appended samples.
  */
 export async function countAppended(
   client: Client,
@@ -131,7 +131,7 @@ export async function storedSamples(
   to: number,
 ): Promise<StoredSample[]> {
   const range = [id, from, to]
-  // A sample that was sent with its score has no worker. JSON is compared as stored.
+  // A scored sample without a worker was sent with its score. JSON is read as text, to compare it as stored.
   const columns = WRITTEN_SAMPLE_COLUMNS.map(({ name, type }) =>
     type === 'json' ? `${name}::text` : name,
   )

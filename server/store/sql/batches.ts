@@ -118,7 +118,8 @@ export async function rollUpEnded(db: Database): Promise<number[]> {
     'batches-roll-up',
     `update batch b set mean = s.mean, std = s.std, min = s.min, max = s.max
      from (select id from batch where completed_at is not null and min is null and scored > 0
-             -- A batch whose groups were all dropped has no statistics, so it is read only for 10 s after its end.
+             -- A batch whose groups were all dropped never gets statistics, so this query includes it only for 10 s
+             -- after its end.
              and (reward -> 'onFailure' ->> 'policy' <> 'drop_group' or completed_at > now() - interval '10 seconds')
            limit 20) e,
        lateral (select ${meanOf('score')} as mean, ${deviationOf('score')} as std, min(score) as min, max(score) as max

@@ -12,8 +12,8 @@ export interface Claim {
 
 /**
  * Records that a worker holds a job, so that the job can be requeued when the worker dies. Returns false for a worker
- * that was declared dead: the job may have been requeued already, and the claim would take it from the worker that has
- * it now.
+ * that was declared dead: the job may have been requeued already, and the claim would take the job from the worker that
+ * now holds it.
  */
 export async function claimJob(db: Database, claim: Claim): Promise<boolean> {
   const claimed = await db.rows(

@@ -75,8 +75,8 @@ export async function responseHashes(
 }
 
 /**
- * The other batches with the same rollouts: the batches of which this one is a rescore, directly or indirectly, and all
- * rescores of any of them.
+ * The other batches with the same rollouts: the original batch, all rescores of the original, and rescores of those
+ * rescores.
  */
 export async function batchesOfSameRollouts(
   db: Database,

@@ -43,7 +43,7 @@ export async function componentBatches(
   )
 }
 
-/** Statistics of one component over a batch's scored samples; n counts the samples that have it. */
+/** Statistics of one component over a batch's scored samples; `n` counts the samples that have the component. */
 export interface ComponentStatsRow {
   name: string
   n: number
@@ -51,7 +51,7 @@ export interface ComponentStatsRow {
   std: number | null
   min: number | null
   max: number | null
-  /** Correlation with the score; null if one of them does not vary; absent in older roll-ups. */
+  /** Correlation with the score; null if the component or the score does not vary; absent in older roll-ups. */
   corr?: number | null
 }
 

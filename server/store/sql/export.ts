@@ -29,9 +29,9 @@ const MAX_CHECKED = 65_536
 const KEYS_AT_ONCE = 2_048
 
 /**
- * The size of an export from a given sample on: the number and last id of the batches that the filter's run, steps,
- * split and `rescored` select, the number of samples to export, and the numbers of batches without texts and without
- * samples. Later batches are not exported.
+ * The size of an export that continues from a given sample. The filter's run, batch, steps, split and `rescored` select
+ * the batches. `batches` and `lastId` cover all of these; the other counts cover only the part from that sample on.
+ * Batches after `lastId` are not exported.
  */
 export async function exportSize(
   db: Database,
@@ -111,8 +111,8 @@ export async function exportedBatches(
 }
 
 /**
- * The indexes of a batch's matching samples from a given one on, in portions. A text search reads their texts. A
- * portion may be empty, so that the caller can check whether its client is still connected.
+ * The indexes of a batch's matching samples, in portions, starting at `fromIdx`. A text search reads the samples'
+ * texts. A portion may be empty, so that the caller can check whether its client is still connected.
  */
 export async function* fittingIndexes(
   db: Database,
@@ -145,7 +145,7 @@ export async function* fittingIndexes(
   }
 }
 
-/** The indexes of samples with the text. Each statement reads about 4 MiB. */
+/** The indexes of samples that contain `text`. Each statement reads about 4 MiB of texts. */
 async function* withText(
   db: Database,
   batch: Pick<ExportedBatch, 'id' | 'text_bucket'>,

@@ -32,9 +32,9 @@ const ENTRY = `x.key, json_typeof(x.value) as type, x.value #>> '{}' as value`
 const FIT = `x.key <> '' and length(x.key) <= 256 and json_typeof(x.value) <> 'null'`
 
 /**
- * Stores the keys of an ended batch's extra infos, in the transaction of its other roll-ups: 40 ms for 8,192 samples
- * of three keys. The row of key `''` marks the list as complete. It is missing if {@link MAX_KEYS} keys are stored,
- * because there may be more.
+ * Stores the keys of an ended batch's extra infos, in the transaction of its other roll-ups: 40 ms for 8,192 samples of
+ * three keys. The row of key `''` marks the list as complete. That row is missing if {@link MAX_KEYS} keys are stored,
+ * because there may be more keys.
  */
 export async function storeExtraKeys(client: Client, batchId: number): Promise<void> {
   await client.query('delete from batch_extra_key where batch_id = $1', [batchId])
@@ -60,7 +60,7 @@ export async function storeExtraKeys(client: Client, batchId: number): Promise<v
 }
 
 /**
- * Keys of the extra info in the newest batches of a run, of a range of steps or of one batch. They come from the
+ * Keys of the extra info in the newest batches of a run or of a range of its steps, or in one batch. They come from the
  * batches' roll-ups and, for the newest batches without one, from some of their samples.
  */
 export async function extraKeys(

@@ -51,7 +51,10 @@ export async function otherServerProcesses(db: Database, id: number): Promise<Se
   )
 }
 
-/** `host` is the host name, and `process_host` also identifies the numbering of its processes. */
+/**
+ * `host` is the host name. `process_host` also identifies the pid space, because containers with equal host names
+ * number their processes separately.
+ */
 interface ServerReport {
   host: string
   process_host: string
@@ -61,7 +64,7 @@ interface ServerReport {
 
 /**
  * The host and the last report of a server process; undefined if it has ended. A process that was declared dead counts
- * as ended 5 s later, because it reports again if only the database had an outage.
+ * as ended only 5 s later, because the process reports again if just the database had an outage.
  */
 export async function lastServerReport(
   db: Database,

@@ -4,7 +4,7 @@ import type { Database } from '../database.ts'
 export interface LastStep {
   /** The highest step of the run's batches. */
   step: number
-  /** Whether a sample of `samples.score` in this step is pending, or arrived or ended within the gap. */
+  /** Whether a sample of `samples.score` in this step is pending, or arrived or ended within the last `gapMs`. */
   isActive: boolean
 }
 

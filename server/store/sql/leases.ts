@@ -31,7 +31,10 @@ export async function renewLease(
   return row!
 }
 
-/** The holder of the slots of a process's calibrations, which its own requests for slots do not change. */
+/**
+ * The holder id of the leases for a process's calibrations. It differs from the process id, so that the process's other
+ * lease requests do not change these leases.
+ */
 export function calibrationHolder(processId: number): number {
   return -processId
 }

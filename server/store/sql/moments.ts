@@ -21,7 +21,9 @@ export function scaled(aggregate: 'avg' | 'stddev_samp', value: string, where: s
     filter (where ${where}) * ${1 / DOWN}`
 }
 
-/** SQL of the mean of `value` over the rows kept by `where`; null if there is none or one exceeds 1e150. */
+/**
+ * SQL of the mean of `value` over the rows kept by `where`; null if there are no such rows or a number exceeds 1e150.
+ */
 export function meanOf(value: string, where = 'true'): string {
   return `case when max(abs(${value})) filter (where ${where}) < ${LARGEST}
     then ${scaled('avg', value, `${where} and abs(${value}) < ${LARGEST}`)} end`

@@ -1,7 +1,7 @@
 import { ADVISORY_LOCKS } from '../advisory-locks.ts'
 import type { Client, Database } from '../database.ts'
 
-/** Takes the lock until the transaction ends. Returns false if another process holds it. */
+/** Takes the monitors' lock until the transaction ends. Returns false if another process holds it. */
 export async function lockMonitors(client: Client): Promise<boolean> {
   // If this process is paused within the transaction, the lock is released after 10 s.
   await client.query('set local idle_in_transaction_session_timeout = 10000')

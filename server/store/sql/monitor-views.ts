@@ -25,7 +25,7 @@ export async function openIncidents(db: Database, limit: number): Promise<Incide
   )
 }
 
-/** An incident, with totals over all such incidents of its monitor. */
+/** An incident, with totals over all incidents of its monitor that {@link incidentsOfLate} considers. */
 export type LateIncidentRow = IncidentRow & {
   runs: number
   splits: ('train' | 'val')[]

@@ -43,9 +43,9 @@ export async function lockOrphans(client: Client, batchId: number): Promise<bool
 }
 
 /**
- * Pending samples that no job holds, in order of index. One statement reads samples and jobs, and therefore one
- * snapshot. In any snapshot, each pending sample should have a job. `groups`: `full` leaves out the samples of groups
- * that are not full.
+ * Pending samples that no job holds, in order of index. One statement reads both samples and jobs, so both come from
+ * one snapshot, in which each pending sample should have a job. `groups`: `full` leaves out the samples of groups that
+ * are not full.
  */
 export async function orphanedSamples(
   client: ClientBase,

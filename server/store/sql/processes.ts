@@ -106,7 +106,7 @@ export async function silentProcesses(db: Database, forMs: number): Promise<Proc
   )
 }
 
-/** Marks processes as dead. Returns the ids of those that were not dead or still hold jobs. */
+/** Marks processes as dead. Returns the ids of the processes that were not dead before or still hold jobs. */
 export async function markDead(db: Database, ids: readonly number[]): Promise<number[]> {
   const dead = await db.adhoc<{ id: number }>(
     `update process set state = 'dead', ended_at = coalesce(ended_at, now())

@@ -78,7 +78,7 @@ export async function jobById(db: Database, id: number): Promise<RetentionJobRow
   return row
 }
 
-/** Whether a removal is running, or a cancelled one has batches left that it began to remove. */
+/** Whether a removal is running, or a cancelled removal has left batches that it began to remove. */
 export async function hasPendingRemoval(db: Database): Promise<boolean> {
   const [row] = await db.rows<{ any: boolean }>(
     'removal-any',

@@ -9,7 +9,10 @@ export interface BinnedSteps extends StepsOfRun {
   width: number
 }
 
-/** A bin of consecutive steps, each with its last batch: sums of counts, and statistics over the rolled-up steps. */
+/**
+ * A bin of consecutive steps. Of each step, only the last batch counts. Counts are sums; statistics cover rolled-up
+ * steps.
+ */
 export interface RunBinRow {
   /** The first and the last step with a batch, and the number of such steps. */
   step: number
@@ -34,7 +37,7 @@ export interface RunBinRow {
   max: number | null
   quantiles: (number | null)[]
   mean_error: number | null
-  /** Lowest and highest value of a single step: mean, wait, share of failed samples. */
+  /** Lowest and highest value among the bin's steps: of the mean, the wait, and the share of failed samples. */
   means: (number | null)[]
   waits_ms: (number | null)[]
   failed_shares: (number | null)[]

@@ -144,8 +144,8 @@ async function storeChange(
 }
 
 /**
- * Marks the roll-up of a removed batch's run as outdated. The lock makes a roll-up in progress end first: it has read the
- * batch and would otherwise erase the mark.
+ * Marks the roll-up of a removed batch's run as outdated. The lock waits for the end of a roll-up in progress, which
+ * has already read the batch and would erase the mark.
  */
 export async function markRunRollUpStale(client: Client, batchId: number): Promise<void> {
   await client.query({

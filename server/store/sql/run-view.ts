@@ -165,7 +165,7 @@ export interface ServerChangeRow {
   model: string
   at: Date
   is_removal: boolean
-  /** The step that was submitted next. */
+  /** The step of the first batch submitted after the change. */
   step: number
 }
 

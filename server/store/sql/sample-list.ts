@@ -18,14 +18,17 @@ export const MAX_SEARCHED_SAMPLES = 131_072
  * texts take 400 ms. The time limit leaves 100 ms of a page's 300 ms for the other statements.
  */
 const MAX_READ = { samples: 65_536, bytes: 32 << 20, ms: 200 }
-/** Samples selected per statement of a text search: in order of arrival, and in other orders. */
+/** Number of samples that one statement of a text search selects: in order of arrival, and in other orders. */
 const PICKED_TO_READ = 2_048
 const PUT_IN_ORDER_TO_READ = 16_384
-/** Samples whose texts one statement reads: the first statement, and the maximum. */
+/** Number of samples whose texts one statement reads: in the first statement, and at most. */
 const FIRST_READ = 256
 const MAX_PORTION = 2_048
 const READ_BYTES = 4 << 20
-/** Samples that the first statement of a list in order of arrival checks. Each further one checks twice as many. */
+/**
+ * Number of samples that the first statement of a list in order of arrival checks. Each further statement checks twice
+ * as many.
+ */
 const FIRST_CHECKED = 8_192
 
 export type SampleSort = 'newest' | 'worst' | 'best' | 'slowest'

@@ -60,7 +60,7 @@ export interface TracedAttempt {
 
 const MS = (column: string) => `extract(epoch from ${column})::float8 * 1000`
 
-/** Ended batches to export. They wait for their roll-up, which holds the mean. */
+/** Ended batches to export as traces. A batch is left out until its roll-up, which holds the mean, is stored. */
 export function batchesToTrace(db: Database, limit: number): Promise<TracedBatch[]> {
   return db.rows<TracedBatch>(
     'batches-to-trace',

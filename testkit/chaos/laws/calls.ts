@@ -25,7 +25,9 @@ const HEDGE_SLACK_MS = 25
  * it receives the request.
  */
 const SPLIT_MS = 100
-/** A worker stopped for longer may be declared dead: 5 s after a report that is up to 1 s old. */
+/**
+ * A worker stopped for longer may be declared dead, 5 s after its last report. That report may be 1 s old at the stop.
+ */
 const MAYBE_DEAD_MS = 4_000
 const OUTLIVE_MS = 10_000
 
@@ -218,7 +220,9 @@ function lostUntil({ kind, from, until }: FaultSpan, slowness: number): number {
   return from + (outlivesMs + UNFLUSHED_MS) * slowness
 }
 
-/** Whether the first call may be the direct score of a single sample that took too long, so that it was queued. */
+/**
+ * Whether the first call may be the direct score of a single sample that took too long, so that the sample was queued.
+ */
 function isStoredAfterDirectScore(
   id: string,
   first: ModelCall,

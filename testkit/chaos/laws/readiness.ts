@@ -26,8 +26,8 @@ export function checkReadiness({ events, slowness, schedule }: Evidence): Violat
   if (schedule.setup.servers === 1) {
     const hasSmallDisk = schedule.setup.diskMb !== null
     const calls = events.flatMap((event) => {
-      // A write of the harness shows that the database was back between two outages. On a full disk it may fit in an
-      // existing page while the trainer's writes are refused.
+      // A write of the harness shows that the database was back between two outages. On a full disk, such a write may
+      // fit in an existing page while the trainer's writes are refused.
       if (event.e === 'write' && event.ok && !hasSmallDisk) return [event]
       if (event.e !== 'answer' || !WRITING.has(event.op)) return []
       const { at, status, reason } = event

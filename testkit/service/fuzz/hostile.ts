@@ -1,7 +1,7 @@
 import { brotliCompressSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import fc from 'fast-check'
 
-/** Marks a text that {@link jsonText} replaces by invalid JSON, or by JSON that `JSON.stringify` never writes. */
+/** Marks a text that {@link jsonText} replaces with invalid JSON, or with JSON that `JSON.stringify` never writes. */
 const RAW = '@raw:'
 
 /** JSON texts by the name that follows {@link RAW}. */

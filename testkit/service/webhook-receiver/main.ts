@@ -2,9 +2,9 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 /**
- * A webhook receiver process. Its answer depends on the path: `/ok` 200, `/error` 500, `/redirect` 302 to `/ok`, `/slow`
- * never answers, `/flaky` 503 the first two times, `/broken` breaks off in the body of a 200, `/endless` never ends it.
- * `GET /__received` returns the received calls.
+ * A webhook receiver process. Its answer depends on the path: `/ok` 200, `/error` 500, `/redirect` 302 to `/ok`,
+ * `/slow` never answers, `/flaky` 503 the first two times, `/broken` breaks off in the body of a 200, `/endless` sends
+ * a 200 whose body never ends. `GET /__received` returns the received calls.
  */
 
 export interface ReceivedCall {

@@ -42,8 +42,8 @@ function sequence(value: unknown): TextPair | null {
 }
 
 /**
- * Converts texts to jobs. The request decides whether texts over the limit are truncated or refused. If it does not,
- * the server's configuration decides.
+ * Converts texts to jobs. The request, or else the server's configuration, decides whether texts over the limit are
+ * truncated or refused.
  */
 function jobsOf(
   simulation: Simulation,
