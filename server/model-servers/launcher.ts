@@ -337,8 +337,8 @@ export class ServerLauncher {
 
   /**
    * Continues a server of the servers file or of an earlier run: takes over or starts its process, or marks the server
-   * as unreachable. A server that is no longer in the file is removed. Returns false if a service runs the server, or if its
-   * launch is neither `before` nor that of an attempt of this service which an outage interrupted.
+   * as unreachable. A server that is no longer in the file is removed. Returns false if a service runs the server, or if
+   * its launch is neither `before` nor one of this service that an outage interrupted.
    */
   #resume(name: string, before: StoredLaunch | null | undefined): Promise<boolean> {
     return this.#inTurn(name, async () => {
