@@ -114,7 +114,7 @@ test('a failed sample shows its reason and its attempts', async ({ page }) => {
   await expect(panel).toContainText('attempt 1')
 })
 
-test('lists and counts that are cut say so', async ({ page }) => {
+test('lists and counts that are cut say so', { tag: '@full' }, async ({ page }) => {
   const { batchId } = await service.api.batches.submit.mutate({
     ...{ run: 'many-sources', step: 1, reward: { function: { name: 'gsm8k' } } },
     samples: Array.from({ length: 51 }, (_, i) => ({

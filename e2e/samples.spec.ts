@@ -276,7 +276,9 @@ test('shows the invalid parameters of a link, and repeats a query that timed out
   await expect(page.getByText('No matching samples')).toBeVisible()
 })
 
-test('a failed count or page of samples shows its error, and can be retried', async ({ page }) => {
+test('a failed count or page of samples shows its error, and can be retried', {
+  tag: '@full',
+}, async ({ page }) => {
   let isRefusing = true
   const data = { code: 'BAD_REQUEST', httpStatus: 400, reason: 'invalid_input', path: 'samples' }
   await page.route(/api\/trpc/, (route) =>

@@ -222,7 +222,7 @@ it('a launched reward-model server is not registered or launched again at anothe
   await waitFor('the end of the process', () => !runs(pid), 10_000)
 })
 
-it('a server that starts launches again only what it launched itself', async () => {
+itInFullRun('a server that starts launches again only what it launched itself', async () => {
   await launch(second, 'moved')
   await second.api.servers.remove.mutate({ name: 'moved' })
   const ofFirst = [await launch(first, 'a-of-first'), await launch(first, 'moved')]
