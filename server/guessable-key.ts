@@ -5,7 +5,7 @@ const WORDS =
 
 /**
  * Returns the reason why a key of REWARDOPS_API_KEYS is too easy to guess, or null if the key is acceptable. The reason
- * does not quote the key. For the estimate, a common word, a repeated character, an ascending or descending sequence
+ * does not quote the key. The check estimates the entropy of the key: a common word, a repeated character, an ascending or descending sequence
  * (`abcd`, `4321`) and a repeated substring count as one character each.
  */
 export function whyGuessable(key: string): string | null {

@@ -7,9 +7,9 @@ import { type PromptHeatData, promptAt } from './prompt-heat.prepare.ts'
 import { Tip } from './tip.tsx'
 
 const BOTTOM = 20
-/** Minimum width of a visit of a prompt, so that visits stay visible in a long run. */
+/** Minimum width of a group of the prompt (a visit), so that groups stay visible in a long run. */
 const MIN_VISIT_PX = 3
-/** The opacity of the rate between two visits. */
+/** The opacity of the rate between two groups. */
 const CARRIED = 0.35
 
 /** Prompts over steps, one per row. They are drawn on a canvas, because they have thousands of visits. */

@@ -7,7 +7,7 @@ export const PASS_LABEL: Record<PassLevel, string> = {
   all: 'all passed',
 }
 
-/** The first and the last class have the colors of all-incorrect and all-correct groups. */
+/** Colors of the pass levels. The first and last level have the colors of all-incorrect and all-correct groups. */
 export const PASS_COLOR: Record<PassLevel, string> = {
   none: 'var(--data-2)',
   some: 'color-mix(in oklab, var(--data-2) 40%, var(--line-strong))',

@@ -215,7 +215,7 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
         unit="samples"
         detail="being scored now"
       >
-        <Sparkline readings={inFlight} label="Samples in flight, last 60 s" color="var(--data-6)" />
+        <Sparkline readings={inFlight} label="Samples in flight" color="var(--data-6)" />
       </Figure>
       <Figure
         label="Queued"

@@ -34,7 +34,7 @@ export function RunSteps({ run }: { run: RunDto }) {
           href={promptsHref(run.name, { split: run.split, view: 'steps' })}
           className={buttonClass('quiet', true)}
         >
-          Prompts over steps
+          View prompts by step
         </PageLink>
       }
     >

@@ -4,8 +4,8 @@ import { type InfiniteData, useQueryClient } from '@tanstack/react-query'
 import { useTRPC } from '../api/trpc.ts'
 
 /**
- * Lists of more pages than this stop refreshing, because they would refetch hundreds of samples three times a second,
- * and would repeat a long search.
+ * Lists with more pages than this stop refreshing, because they would refetch hundreds of samples three times a second,
+ * and would repeat the search that found them.
  */
 export const LIVE_PAGES = 3
 

@@ -122,7 +122,7 @@ export function ViewMenu({
                     className={ITEM}
                     onClick={() => copy(`${location.origin}${location.pathname}?view=${saved.id}`)}
                   >
-                    Copy link to view
+                    Copy view link
                   </Menu.Item>
                   <Menu.Item {...write} className={ITEM} onClick={() => setOpenDialog('rename')}>
                     Rename…

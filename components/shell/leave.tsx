@@ -80,7 +80,7 @@ export function LeaveProvider({ children }: { children: ReactNode }) {
           role="status"
           className="fixed inset-x-4 bottom-4 z-50 mx-auto flex w-fit max-w-full items-center gap-3 rounded-lg border border-line-strong bg-raised px-3 py-2 text-sm shadow-pop"
         >
-          The service is not responding. The page opens as soon as it responds.
+          The service is not responding. The page opens as soon as the service responds.
           <Button small onClick={() => setWanted(null)}>
             Stay here
           </Button>

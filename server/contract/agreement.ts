@@ -43,7 +43,7 @@ export function kappaWord(kappa: number | null): string | null {
   return KAPPA_WORDS.find(({ from }) => shownKappa(kappa) > from)?.word ?? 'poor'
 }
 
-/** Returns κ as pages show and describe it: 0 if it rounds to 0 at three decimals. */
+/** Returns κ as pages show it: 0 if it rounds to 0 at three decimals, otherwise unchanged. */
 export function shownKappa(kappa: number): number {
   return Math.abs(kappa) < 0.0005 ? 0 : kappa
 }

@@ -363,7 +363,7 @@ export const ERROR_TITLES: Partial<Record<ErrorReason, string>> = {
 
 /** The field `error.data` of every refused call. */
 export interface ErrorData {
-  /** tRPC's name of the HTTP status, such as `NOT_FOUND`. */
+  /** tRPC's name for the HTTP status, such as `NOT_FOUND`. */
   code: string
   httpStatus: number
   reason: ErrorReason

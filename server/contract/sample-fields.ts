@@ -83,7 +83,7 @@ const shapeOf = <About extends SampleField['about']>(names: readonly SampleField
 export const PROMPT_SHAPE = shapeOf<'prompt'>(PROMPT_FIELDS)
 export const RESPONSE_SHAPE = shapeOf<'response'>(RESPONSE_FIELDS)
 
-/** The name of a field in SQL and Python: `response_length`. */
+/** The name of a field in SQL and Python, such as `response_length` for `responseLength`. */
 export function snakeCase(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }

@@ -101,9 +101,9 @@ export type FilledSettings = {
   [field in keyof ServerSettings]-?: Exclude<ServerSettings[field], undefined>
 }
 
-/** Settings that lists of servers show in another form or not at all. */
+/** Settings that server lists show in another form or not at all. */
 const UNLISTED = ['apiKey', 'chatTemplate', 'maxInFlight', 'route', 'selfTestOverride'] as const
-/** The settings that lists of servers show. */
+/** The settings that server lists show. */
 export type ListedSettings = Omit<FilledSettings, (typeof UNLISTED)[number]>
 
 /** Picks the settings of a registration or launch. */
@@ -196,7 +196,6 @@ export const UpdateServerInput = z.strictObject({
 })
 export type UpdateServerInput = z.infer<typeof UpdateServerInput>
 
-/** The input of `servers.sleep`. */
 export const SleepServerInput = z
   .strictObject({
     ...ref,

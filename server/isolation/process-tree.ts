@@ -24,7 +24,7 @@ export interface TreeOptions {
   /** The user that only this tree runs as; null if it runs as the service's user. */
   user: { uid: number; gid: number } | null
   hasNamespace: boolean
-  /** The folder for the tree's temporary files, removed after its end. */
+  /** The folder for the tree's temporary files. It is removed after the tree has ended. */
   folder: string
   /** Called once, before the tree is killed because it exceeds a limit. */
   onOver: (detail: string) => void

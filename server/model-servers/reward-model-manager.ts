@@ -164,7 +164,7 @@ export class RewardModelManager {
     await queue.ensure(pool)
     if (!probe.ok) return this.#keep(input.name, fields, probe, pool)
     const facts = factsOf(probe, apiKey)
-    // A server that does not report its state counts as still asleep, because a call could crash it.
+    // A server that was asleep and does not report its state counts as still asleep, because a call could crash it.
     const remembered = known?.state === 'sleeping' && known.url === fields.url && !probe.sleeping
     const asleep =
       probe.sleeping || (remembered && abilitiesOf(probe.engine).lifecycle?.reportsSleep === false)

@@ -107,7 +107,7 @@ export class ScoreTrust {
     })
   }
 
-  /** Runs a calibration in a slot of the server's limit. Returns null without running it if no slot is free. */
+  /** Runs a calibration that takes one slot of the server. Returns null without running it if no slot is free. */
   async #inSlot<T>(row: ServerRow, work: () => Promise<T>): Promise<T | null> {
     const { db, timings, processId } = this.#o
     const request = (demand: number) =>

@@ -26,7 +26,7 @@ const MAX_REPLAYED_CALLS = 20
 const CALLS_PER_YIELD = 256
 /** Minimum scores of a server; fewer do not show its speed. */
 const MIN_SCORES = 2
-/** Minimum ratio of a server's median time to that of the others for the server to be the cause. */
+/** A server can be the bottleneck if its median call time is at least this multiple of the other servers' median. */
 const MIN_RATIO = 1.5
 /** Minimum time that the cause costs, as a share of the batch's time. */
 const MIN_COST = 0.1

@@ -57,7 +57,7 @@ export class PromptsView {
     this.#db = db
   }
 
-  /** @throws RewardOpsError `run_not_found`, `invalid_input` (cursor) */
+  /** A page of the prompts of a run. @throws RewardOpsError `run_not_found`, `invalid_input` (cursor) */
   async list(input: PromptListInput): Promise<PromptListDto> {
     const { cursor, limit, orderBy, descending, ...filter } = input
     const scope = await this.#scope(input)

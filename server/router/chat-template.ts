@@ -3,7 +3,7 @@ import type { EngineName, SampleTemplate, ScoreRoute } from '../engines/engine.t
 import { engineOf } from '../engines/registry.ts'
 
 /**
- * Chat templates for modules that use the router and may not import the engines. Registration checks templates, and
+ * Chat templates for modules that use the router and must not import the engines. Registration checks templates, and
  * reward functions may render conversations with them.
  */
 export {

@@ -8,7 +8,7 @@ import type { RoutedSample } from './routed-sample.ts'
 /** A refusal of a sample as too long is doubtful if the server has scored a sample this many times as long. */
 const TOO_LONG_DOUBT = 2
 
-/** One unconfirmed refusal of a sample, or one invalid response to it. */
+/** A server's unconfirmed refusal of a sample, or its invalid response to the sample. */
 export interface Refusal {
   server: PoolServer
   /** The server's health period in which the call began, from `ServerHealth.begin`. */

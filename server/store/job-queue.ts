@@ -53,7 +53,7 @@ export const SERVICES_POOL = 'services'
  */
 export const SANDBOX_POOL = 'sandbox'
 
-/** The pool of a reward model: its name, shortened to a valid queue name, and a hash that makes it unique. */
+/** The name of a reward model's pool: the model's name, shortened to a valid queue name, and a hash for uniqueness. */
 export function poolOfModel(model: string): string {
   return poolNamed('rm', model)
 }

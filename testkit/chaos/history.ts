@@ -23,7 +23,7 @@ export interface CallEvent {
   detail?: Record<string, unknown>
 }
 
-/** A call of the trainer ended: with data, with a refusal, or without an answer (`status` 0). */
+/** A call by the trainer ended with data, with a refusal, or without an answer (`status` 0). */
 export interface AnswerEvent {
   e: 'answer'
   at: number

@@ -51,7 +51,7 @@ export class SourceTree {
     rmSync(this.#folder, { recursive: true, force: true })
   }
 
-  /** Starts the service once, so that its own code creates and migrates the cluster. */
+  /** Starts the service once, so that its own code creates and migrates the database. */
   async #migrate(): Promise<void> {
     const port = await freePort()
     const log = join(this.#folder, 'template.log')

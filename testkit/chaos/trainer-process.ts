@@ -139,7 +139,7 @@ async function streamJob(job: TrainerJob): Promise<void> {
     const samples = Array.from({ length: end - start }, (_, i) => sampleOf(job, start + i))
     const input = { batchId, startIndex: start, samples }
     const append = () => until('batches.append', job.key, () => input, { start, end })
-    // The first append is sent twice concurrently, as after a lost answer.
+    // The first append is sent twice concurrently, like a retry after a lost answer.
     await Promise.all(start === first ? [append(), append()] : [append()])
     await sleep(100)
   }

@@ -240,7 +240,7 @@ function Head({
         <button
           type="button"
           aria-pressed={isActive}
-          title="J and K step through the group on this side"
+          title="Lets J and K step through the samples of this side"
           onClick={() => onSide(side)}
           className="num text-md font-medium hover:underline"
         >

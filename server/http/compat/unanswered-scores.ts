@@ -3,7 +3,7 @@ import type { ScoreInput, ScoreResult } from '../../contract/trainer.ts'
 
 /** How long the scores of a request wait for its retry, in ms. OpenRLHF retries a request after a second. */
 const KEPT_MS = 60_000
-/** Maximum scores kept in memory; the oldest are dropped first. */
+/** Maximum number of scores kept in memory; the oldest are dropped first. */
 const MAX_KEPT = 4_096
 
 export interface StartedScore {

@@ -33,7 +33,7 @@ export class Settings {
     return leaf === undefined || leaf.unresolved !== null ? undefined : (leaf.value ?? undefined)
   }
 
-  /** The value as a string. A value of another type is reported as a problem and counts as missing. */
+  /** A text or number as a string. Another value is reported as a problem and counts as missing. */
   text(key: string): string | undefined {
     const value = this.value(key)
     if (value === undefined || typeof value === 'string') return value

@@ -4,7 +4,7 @@ import { type Finding, oneVerdict, type Verdict } from './verdict.ts'
 
 type Spec<Kind extends JudgeParser['kind']> = Extract<JudgeParser, { kind: Kind }>
 
-/** `last_line` is the last line with text, as in verl's judge. */
+/** Reads the verdict as a number. With `where: last_line`, it reads only the last line with text, as verl's judge does. */
 export function readNumber(text: string, spec: Spec<'number'>): Verdict {
   const { where, label } = spec
   const part =

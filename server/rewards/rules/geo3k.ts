@@ -20,7 +20,7 @@ export function hasThoughtAndBox(response: string): boolean {
   return box >= 0 && response.indexOf('}', box) >= 0
 }
 
-/** Geometry3K like verl's `geo3k`: 0.9 for the correct answer in the last box, and 0.1 for the format. */
+/** Scores Geometry3K as verl's `geo3k` does: 0.9 for the correct answer in the last box, and 0.1 for the format. */
 export const geo3kRule = defineRule({
   name: 'geo3k',
   title: 'Geometry3K (answer and format)',

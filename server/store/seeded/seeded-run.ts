@@ -61,7 +61,7 @@ const RIGHT = '(not unmarked and u < 1 / (1 + exp(-(skill * 1.6 + ease * 1.9))))
 const VERDICT =
   "case when unmarked then 'no answer' when score >= 1 then 'equal' else 'different' end"
 const EXTRACTED = { isCorrect: "verdict = 'equal'", extracts: true } satisfies Partial<SeededRun>
-/** SQL of the score of the component `style`, which drifts late in the run. */
+/** SQL for the score of the component `style`. The score drifts late in the run. */
 const STYLE = 'round((skill * 0.3 + luck * 0.8 + drift)::numeric, 4)::float8'
 
 /**

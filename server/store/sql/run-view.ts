@@ -18,8 +18,8 @@ export interface RunRow {
   rescored_batches: number
   rescored_samples: number
   /**
-   * Change along the linear trend of the run's means; null if there is no trend, or if the roll-up covers the other
-   * split.
+   * Change along the linear trend of the run's means; null if there is no trend, or if the trend was computed for the
+   * other split.
    */
   change: number | null
   change_error: number | null

@@ -414,7 +414,7 @@ class Calls:
 class _Watch:
     """Logs a warning if a call has no answer, except for a call that waits for a reward of a reachable service."""
 
-    # A timer costs a call much less than a task, and most calls end before it.
+    # A timer is much cheaper than a task per call, and most calls end before the timer fires.
     def __init__(self, calls: Calls, procedure: str, answer_s: float, waits: bool) -> None:
         self._calls = calls
         self._procedure = procedure

@@ -37,7 +37,7 @@ STALE_S = 1.0
 LOAD_S = 300.0
 #: Pauses in seconds before a process is started again, by the number of consecutive failures.
 RESTART_AFTER_S = (0.0, 0.5, 1.0, 2.0, 5.0)
-#: After this many failed starts without a live process, waiting calls fail.
+#: If no process is alive and this many starts in a row have failed, waiting calls fail.
 HOPELESS_STARTS = 3
 
 
