@@ -12,7 +12,7 @@ export type Band = (typeof BANDS)[number]
 
 export interface CompareUrl {
   mode: 'batches' | 'runs'
-  /** The two batches. While the second one is null, the page offers batches to select. */
+  /** The ids of the two batches. While `second` is null, the page offers batches to select. */
   first: string | null
   second: string | null
   /** The sort measure. Null sorts by advantage if there are groups, otherwise by rank. */

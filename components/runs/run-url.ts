@@ -105,8 +105,8 @@ export function runSamplesHref(
 }
 
 /**
- * The filter of the samples of a part of a change, within the data source of the comparison. Null if the part has no
- * filter.
+ * The sample filter that selects one part of a change of the mean, within the compared data source. Null if no filter
+ * selects exactly this part.
  */
 export function partFilter(
   dimension: Dimension,

@@ -29,7 +29,7 @@ export function SampleTable({
   openId: string | null
   onOpen(id: string): void
   hasMore: boolean
-  /** The error of the request for more rows; null if it has not failed or runs again. */
+  /** The error of the request for more rows; null if the request has not failed or is being retried. */
   moreFailure: unknown
   onMore(): void
   /** The selected samples and their setters. `all` means that every matching sample is selected. */

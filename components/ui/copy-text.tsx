@@ -4,7 +4,7 @@ import { Check, Copy } from 'lucide-react'
 import { useEffect, useRef, useState } from 'react'
 import { shortenMiddle } from '../format/text.ts'
 
-/** Also works on plain HTTP, where the clipboard API is unavailable. */
+/** Copies a text to the clipboard, even on plain HTTP, where the clipboard API is unavailable. */
 export async function copyText(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text)

@@ -8,7 +8,7 @@ export interface ResourceLimits {
   cpuSeconds?: number
   fileBytes?: number
   openFiles?: number
-  /** Maximum processes and threads of the user; in a sandbox, of the sandbox. The kernel exempts root. */
+  /** Maximum number of processes and threads of the user or, in a sandbox, of the sandbox. The kernel exempts root. */
   processes?: number
   /** Address space of a process, in bytes. Node reserves far more than it uses, so it cannot have this limit. */
   addressSpaceBytes?: number

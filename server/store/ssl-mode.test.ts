@@ -191,7 +191,8 @@ describe('a server without TLS', () => {
 })
 
 describe('a server without TLS that fails at startup', () => {
-  // A failed connection must not change the encryption of the others, which would then report the lack of TLS.
+  // If a failed connection changed the encryption of the others, they would report the lack of TLS instead of their own
+  // error.
   it('reports its own error, however many connections fail at the same time', async () => {
     const fatal = Buffer.from('SFATAL\0VFATAL\0C53100\0Mcould not write init file\0\0')
     let answers = 0

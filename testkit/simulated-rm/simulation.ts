@@ -25,7 +25,7 @@ export interface Job {
   promptTokens: number
   /** Tokens of prompt and response. */
   tokens: number
-  /** Time in addition to that of the tokens, such as for writing a reply. Default 0. */
+  /** Time added to the processing time of the tokens, such as the time to write a reply. Default 0. */
   fixedMs?: number
 }
 
@@ -52,7 +52,7 @@ const PROXY_PAGE =
   '<!doctype html><html><head><title>A proxy</title></head><body>Busy</body></html>'
 /** Changes the seed of the weights after a level-2 sleep, when their memory has arbitrary content. */
 const GARBAGE_WEIGHTS = 0xbad
-/** Parts that can sleep, by vLLM's names. */
+/** The parts of the engine's memory that can sleep, under vLLM's names. */
 const MEMORY = ['weights', 'kv_cache']
 
 /** The engine behind the routes, without sockets: capacity, faults, sleep and records. */
@@ -127,7 +127,7 @@ export class Simulation {
     return texts
   }
 
-  /** Numbers of texts as the engine counts them, which its metrics may misreport. */
+  /** The actual numbers of running and waiting texts. The engine's metrics may misreport them. */
   trueLoad(): { running: number; waiting: number } {
     let parked = 0
     for (const active of this.#parked) parked += active.jobs.length
@@ -205,7 +205,7 @@ export class Simulation {
       }
       record(how, call.status, 0)
       this.#parked.delete(active)
-      // A text on a device that cannot be stopped keeps its slot until it is done.
+      // If the engine cannot abort a running text, the text keeps its slot until it is done.
       const keep = !dialect.abortsRunning && how === 'aborted'
       if (!keep) this.#active.delete(active)
       for (const ticket of active.tickets) this.#capacity.remove(ticket, keep)

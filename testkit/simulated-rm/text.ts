@@ -63,7 +63,8 @@ export function tokenLogitOf(id: string, weights: number, token: number): number
 }
 
 /**
- * The logits of all labels of a text. The last label has the text's logit; of two labels, the first has its negative.
+ * The logits of all labels of a text. The last label has the text's logit; with two labels, the first has the negative
+ * of that logit.
  */
 export function labelLogits(logit: number, labels: number): number[] {
   if (labels === 1) return [logit]

@@ -7,16 +7,19 @@ import { isUnchanged, type Survey, stepOf, userError } from './survey.ts'
 /** The service stores a chunk of this size in about 0.3 s. */
 const MAX_CHUNK_ROWS = 5_000
 /**
- * Approximate maximum characters of a chunk. The service parses bodies over 1 MiB in a thread, off its event loop, and
- * refuses bodies over 256 MiB.
+ * Approximate maximum number of characters in a chunk. The service parses bodies over 1 MiB in a thread, off its event
+ * loop, and refuses bodies over 256 MiB.
  */
 const CHUNK_CHARS = 4 << 20
-/** Maximum characters of all incomplete chunks together. A file that mixes steps has several incomplete chunks. */
+/**
+ * Maximum number of characters in all incomplete chunks together. A file that mixes steps has several incomplete
+ * chunks.
+ */
 const MAX_WAITING_CHARS = 32 << 20
 
 export interface UploadState {
   uploads: readonly StepUpload[]
-  /** Includes rows stored by an earlier attempt. */
+  /** Number of rows stored so far, including those of an earlier attempt. */
   stored: number
   /** Rows stored by an earlier attempt. */
   before: number

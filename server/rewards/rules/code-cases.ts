@@ -84,7 +84,7 @@ function stdioCases(truth: Record<string, unknown>): StdioCases | UnitTests {
       HINT,
     )
   }
-  // If there are no test cases, verl scores every program 0.
+  // Without test cases, verl scores every program 0. Here, the sample fails with an error that names the cause.
   if (inputs.length === 0) throw new RuleInputError('groundTruth has no test case', HINT)
   const functionName = nameOf(truth, 'fn_name')
   if (asserts === undefined || asserts === null) {

@@ -54,7 +54,7 @@ export interface NewBatch {
   trace: TraceContext | null
 }
 
-/** `now` is the database's time. */
+/** Inserts a batch. Returns its id and `now`, the time of the insert by the database's clock. */
 export async function insertBatch(
   client: Client,
   envelope: SubmitEnvelope,

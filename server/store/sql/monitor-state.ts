@@ -118,7 +118,7 @@ export async function worsenIncident(
   })
 }
 
-/** Returns undefined if the incident had already ended. */
+/** Ends an incident. Returns undefined if it had already ended. */
 export async function closeIncident(
   client: Client,
   id: number,

@@ -17,7 +17,10 @@ export interface StoredSelfTest extends Omit<SelfTestDto, 'overridden'> {
   baseline?: number | null
   /** The calibration score of each text at registration; absent in self-tests of older versions. */
   baselines?: { score: number; promptTokens: number | null }[]
-  /** Time of the baseline, ISO 8601. If two servers differ, the one with the later baseline is the outlier. */
+  /**
+   * Time of the baseline, ISO 8601. If the scores of two servers differ, the server with the later baseline is the
+   * outlier.
+   */
   baselineAt?: string
 }
 
@@ -26,7 +29,7 @@ export interface StoredLaunch {
   /** Secrets are masked. */
   argv: string[]
   cwd: string | null
-  /** `file`: REWARDOPS_SERVERS_FILE · `call`: servers.launch. */
+  /** Origin of the launch: `file` is REWARDOPS_SERVERS_FILE, `call` is servers.launch. */
   source: 'file' | 'call'
   /** The requested model, or null if the server reports its model once it answers. */
   model: string | null
@@ -212,8 +215,9 @@ export interface SleepRequest {
 }
 
 /**
- * The unfinished batches, and the ended ones after `afterId`, for each model that they use. Ended batches are
- * included because a batch that came and ended between two checks also requests sleep.
+ * Returns one entry for each model of each unfinished batch, and of each batch that ended in the last minute and has an
+ * id above `afterId`. Ended batches are included because a batch that was accepted and ended between two checks also
+ * requests sleep.
  */
 export async function sleepRequests(db: Database, afterId: number): Promise<SleepRequest[]> {
   return db.rows<SleepRequest>(
@@ -247,7 +251,7 @@ export async function servedModels(
   )
 }
 
-/** Sets the cause of a draining server. Returns false if the server is not draining. */
+/** Stores the reason why a server is draining. Returns false if the server is not draining. */
 export async function noteDrainingCause(db: Database, id: number, cause: string): Promise<boolean> {
   const rows = await db.rows(
     'server-going-to-sleep',

@@ -4,7 +4,7 @@ import type { Dispatcher } from 'undici'
 import type { Call } from './calls.ts'
 
 export interface Answer {
-  /** The status, or null if the connection closed before a status arrived, or the caller left. */
+  /** The status, or null if the connection closed or the caller left before a status arrived. */
   status: number | null
   headers: Record<string, string | string[] | undefined>
   text: string

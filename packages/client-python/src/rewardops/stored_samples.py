@@ -21,7 +21,8 @@ from rewardops.errors import INVALID_INPUT, UNREACHABLE, RewardOpsError
 from rewardops.http_answer import Answer, no_answer
 from rewardops.scores import import_optional
 
-#: Seconds of silence before an export is requested again. A text search may take long to find the next sample.
+#: Seconds without data after which an export is requested again; long, because a text search may take a while to find
+#: the next sample.
 SILENCE_S = 60.0
 READ_BYTES = 1 << 18
 FORMATS = ("jsonl", "csv", "parquet")
@@ -228,7 +229,7 @@ class StoredSamples:
         """The bytes of an export. Raises _Broken where another attempt may help."""
         calls = self._calls
         # Checks URL, version and key. An outage after the check is retried for `outage_s`, so that a restart of the
-        # service ends no export.
+        # service does not end the export.
         shared_loop().run(calls.checked())
         query: list[tuple[str, str]] = [("format", format)]
         for name, value in self._filter.items():
