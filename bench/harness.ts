@@ -60,7 +60,7 @@ export interface OpenService extends Omit<Bench, 'rm'> {
   close(): Promise<void>
 }
 
-/** `root` is the checkout of the service, by default this checkout. */
+/** Starts the service and returns clients for it. `root` is the checkout to start, by default this one. */
 export async function openService(options: {
   dataDir: string
   root?: string

@@ -45,7 +45,7 @@ export function intervalText(seconds: number): string {
   return seconds % 60 === 0 ? `${seconds / 60} min` : `${seconds} s`
 }
 
-/** Counts samples whose results were written. */
+/** The chart of samples per second. A sample counts when its result is written. */
 export function Throughput({ data, ...rest }: HistoryChart) {
   const shown = useMemo(
     () => prepareCounts(data, data.throughput, WORKER_EVENTS, { per: data.intervalSeconds }),

@@ -86,7 +86,7 @@ export async function conduct(
   }
 }
 
-/** Untimed, because the service's first calls are slower. */
+/** Runs a job without measuring it, because the service's first calls are slower. */
 export async function warmUp(laboratory: Laboratory): Promise<void> {
   const job: Job = {
     prompts: 256,
@@ -99,7 +99,7 @@ export async function warmUp(laboratory: Laboratory): Promise<void> {
   await conduct(laboratory, job, readRun('both'), 1)
 }
 
-/** Every strategy gets the same texts, and therefore the same rewards and delays. */
+/** The rollouts of a step. They do not depend on the strategy, so every strategy gets the same rewards and delays. */
 function rolloutsOf(step: number, { prompts, responses }: Job): Rollouts {
   return Array.from({ length: prompts * responses }, (_, i) => {
     const prompt = Math.floor(i / responses)
@@ -143,7 +143,7 @@ function workloadOf(job: Job, run: Run, scale: number): Workload {
   }
 }
 
-/** The simulated server accepts no exponents. */
+/** Writes a number without an exponent, because the simulated server does not accept exponents. */
 function plain(ms: number): string {
   return ms.toFixed(4).replace(/\.?0+$/, '')
 }

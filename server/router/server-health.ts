@@ -132,7 +132,7 @@ export class ServerHealth {
     }
   }
 
-  /** `weight` is ½ for a call that timed out or was abandoned. */
+  /** Records a faulted call. `weight` is ½ if the call timed out or was abandoned. */
   faulted(period: number, weight: number, nowMs: number, cause: string): void {
     if (period !== this.#period) return
     this.#faults += weight
@@ -154,7 +154,7 @@ export class ServerHealth {
     } else if (this.#state === 'half_open') this.#eject(nowMs, cause, false, evidence)
   }
 
-  /** Does nothing if the server is ejected already. `soft`: the server works, but slowly. */
+  /** Ejects the server, unless it is already ejected. `soft` means that the server works, but slowly. */
   eject(
     nowMs: number,
     cause: string,

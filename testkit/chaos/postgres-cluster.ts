@@ -126,7 +126,7 @@ export class PostgresCluster {
     this.#process = null
   }
 
-  /** The cluster must be stopped. */
+  /** Copies this cluster, which must be stopped, and marks the copy as a standby. */
   async standby(folder: string, log: string): Promise<PostgresCluster> {
     const standby = await PostgresCluster.copy(this.folder, folder, this.#mark, log)
     writeFileSync(join(folder, 'standby.signal'), '')

@@ -101,7 +101,9 @@ export type FromHost =
   | { type: 'inspected'; result: Inspected }
   | CallEnd
   | { type: 'ask'; call: number; request: number; question: RouterQuestion }
-  /** `leftOut`: number of lines dropped since the previous one, because they exceeded the limit per second. */
+  /**
+   * `leftOut`: number of lines dropped since the previous `log` message, because they exceeded the limit per second.
+   */
   | {
       type: 'log'
       call: number
