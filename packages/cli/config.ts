@@ -11,7 +11,7 @@ export interface CliConfig {
 
 export const DEFAULT_URL = 'http://127.0.0.1:3000'
 
-/** No other module of the CLI reads the environment. */
+/** Reads the CLI's settings from `env`. No other module of the CLI reads the environment. */
 export function loadCliConfig(env: Record<string, string | undefined>): CliConfig {
   const manifest = fileURLToPath(new URL('../../package.json', import.meta.url))
   const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { version: string }

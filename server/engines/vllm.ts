@@ -53,7 +53,7 @@ const ACTIVATION_SINCE: Version = [0, 10, 1]
  */
 const USE_ACTIVATION_SINCE: Version = [0, 11, 1]
 
-/** An unknown version counts as current. */
+/** Whether the server is older than a version. A server of unknown version counts as current. */
 function before(target: EngineTarget, version: Version): boolean {
   return target.version !== null && versionBefore(target.version, version)
 }
@@ -140,7 +140,10 @@ function parseScoreResponse(
   return 'item' in only ? datumScored(only.item, 0, answer.value, target?.label) : only
 }
 
-/** `answer` is null for a response with several entries, because its token count covers all of them. */
+/**
+ * Reads the score of entry `at`. `answer` is null for a response with several entries, because its token count covers
+ * all of them.
+ */
 function datumScored(
   datum: unknown,
   at: number,

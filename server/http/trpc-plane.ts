@@ -182,7 +182,7 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
         }
         log.error({ requestId, path: procedure, err: (error as Error).stack }, 'request failed')
       }
-      // An abandoned read would keep the rest of the body from being discarded.
+      // The read is ended explicitly, because `refuse` could not discard the rest of the body while a read is open.
       await chunks?.return(undefined)
       refuse(res, translated, requestId, procedure)
     }

@@ -1,5 +1,5 @@
 /**
- * The mean and the deviation of larger numbers are null. Squares of larger numbers overflow, which is an error in
+ * Statistics are null if a number exceeds this limit. The squares of such numbers overflow, which is an error in
  * Postgres, and one batch with such scores would fail the statement that rolls up several batches.
  */
 const LARGEST = '1e150'
