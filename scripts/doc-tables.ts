@@ -184,7 +184,7 @@ interface Table {
 
 const MARKED = /(<!-- table: ([\w-]+) -->\n)[\s\S]*?(<!-- \/table -->)/g
 
-/** Replaces the generated tables of a page by their current content. @throws Error for an unknown table name */
+/** Replaces the generated tables of a page with their current content. @throws Error for an unknown table name */
 export function withTables(page: string): string {
   return page.replace(MARKED, (_, begin: string, name: string, end: string) => {
     const table = TABLES[name]?.()

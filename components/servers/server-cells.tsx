@@ -87,7 +87,9 @@ export function For({ since }: { since: string }) {
   )
 }
 
-/** Shows the minimum time that a woken server stays awake. Otherwise shows `children`. */
+/**
+ * Shows the time for which a woken server stays awake, or `children` if less than 10 s remain or the server is asleep.
+ */
 export function AwakeOr({
   server,
   children,

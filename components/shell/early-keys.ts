@@ -1,4 +1,7 @@
-/** The palette's query after a key press before the search field has the focus; null for Escape, which cancels. */
+/**
+ * Applies a key that was pressed before the palette's search field had the focus. Returns the new query, or null for
+ * Escape, which cancels.
+ */
 export function queryAfter(query: string, key: string): string | null {
   if (key === 'Escape') return null
   if (key === 'Backspace') return [...query].slice(0, -1).join('')

@@ -7,7 +7,7 @@ export function NewRows({
   onShow,
 }: {
   count: number
-  /** There may be more new rows than counted. */
+  /** True if there may be more new rows than `count`. */
   more?: boolean
   noun: [one: string, many: string]
   onShow(): void

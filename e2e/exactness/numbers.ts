@@ -155,7 +155,7 @@ export function recompute(folder: string, lines: string, facts: Record<string, F
 const SAME = 1e-9
 
 /**
- * Compares only the fields of `computed`.
+ * Returns the differences between two values as texts. Compares only the fields of `computed`.
  * @param within an additional absolute tolerance for numbers
  */
 export function differences(actual: unknown, computed: unknown, path = '', within = 0): string[] {

@@ -14,7 +14,7 @@ export interface ReportRow {
   n: number
   /** Samples that the rule finds correct; null if no rule applies. */
   correct: number | null
-  /** By rule, over the scored samples; null when there are none. */
+  /** The rule's mean reward over the scored samples; null if there are none. */
   meanReward: number | null
   meanModelScore: number | null
   failed: number

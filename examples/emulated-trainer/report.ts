@@ -12,7 +12,7 @@ const HEAD = [
   ...['predicted', 'off by', 'saved against barrier', 'reported'],
 ]
 
-/** Times are in unscaled seconds per step. */
+/** Formats the compared runs as a table. Times are in unscaled seconds per step. */
 export function tableOf(compared: readonly Compared[]): string {
   const [first] = compared
   if (first === undefined) return 'There are no runs.'

@@ -6,7 +6,7 @@ import type { GroupResult } from '../../server/contract/trainer.ts'
 import { traitsOf } from '../../server/planner/overlap.ts'
 import type { Job, Run } from './options.ts'
 
-/** Times are in unscaled ms. */
+/** The result of an emulated run. Times are in unscaled ms. */
 export interface Emulated {
   run: Run
   totalMs: number
@@ -72,8 +72,8 @@ export async function emulate(emulation: Emulation): Promise<Emulated> {
     return { batchId }
   }
   /**
-   * Submission runs in the background, as in `compute_reward_pipeline` of verl; the batch's id is awaited only when its
-   * rewards are read.
+   * Emulates the rollout of a step and submits its samples. The submission runs in the background, as in
+   * `compute_reward_pipeline` of verl; the batch's id is awaited only when its rewards are read.
    */
   const rollOut = async (step: number): Promise<{ batchId: Promise<string> }> => {
     if (!streamed) {

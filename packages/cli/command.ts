@@ -42,11 +42,11 @@ export interface Command<O extends CommandOptions = CommandOptions> {
   details?: string
   options: O
   positionals?: { min: number; max: number }
-  /** Undefined means exit code 0. @throws CliError */
+  /** Runs the command. Returns its exit code; undefined means 0. @throws CliError */
   run(context: CommandContext<O>): Promise<number | undefined>
 }
 
-/** The signature gives the argument of `run` the types of the option values. */
+/** Returns the command unchanged. The signature gives the argument of `run` the types of the option values. */
 export function defineCommand<const O extends CommandOptions>(command: Command<O>): Command<O> {
   return command
 }

@@ -32,7 +32,7 @@ import { endKey } from './key-end.ts'
 import { type KeyHolder, lookUpOf } from './key-holder.ts'
 import { LoginSessions, type SessionClient } from './login-sessions.ts'
 
-/** Maximum unrevoked keys. All of them are kept in memory. */
+/** Maximum number of unrevoked keys. All of them are kept in memory. */
 export const MAX_KEYS = 1_000
 /**
  * Interval of the poll that backs up the notifications, so that every process refuses a revoked key, and the cookie of

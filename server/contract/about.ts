@@ -11,7 +11,7 @@ export interface AboutDto {
   databaseBytes: number
   /** Size of the data folder, or null if unknown. */
   dataDirBytes: number | null
-  /** Null if the caller is not an admin. */
+  /** Path of the data folder, or null if the caller is not an admin. */
   dataDir: string | null
   /** Isolation of custom reward functions. */
   functionIsolation: {

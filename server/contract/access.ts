@@ -19,7 +19,7 @@ export const CreateKeyInput = z
   .strictObject({
     name: KeyName,
     role: z.enum(ROLES),
-    /** `submit` needs the role trainer. */
+    /** Limits the procedures that the key may call. `submit` needs the role trainer. */
     access: z.enum(KEY_ACCESS).default('full'),
     /**
      * Only runs whose names begin with this text. Null means every run. Keys of the role admin cannot have a prefix.

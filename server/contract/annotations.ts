@@ -3,10 +3,10 @@ import { trimmedText } from './fields.ts'
 import { SampleFilter, SampleIds } from './sample-filter.ts'
 import { SampleId } from './trainer.ts'
 
-/** Maximum samples that one call annotates by a filter. */
+/** Maximum number of samples that one call annotates by a filter. */
 export const MAX_ANNOTATED_SAMPLES = 10_000
 
-/** Maximum annotations listed for a sample. Older ones are left out. */
+/** Maximum number of annotations listed for a sample. Older ones are left out. */
 export const MAX_LISTED_ANNOTATIONS = 200
 
 const label = trimmedText(64).min(1, 'must not be empty')

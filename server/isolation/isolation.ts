@@ -58,7 +58,7 @@ export interface PlanOptions {
 const MAX_DISK_BYTES = 1 << 30
 /** Size of a sandbox's temporary folders, which are in memory, in bytes. */
 const SANDBOX_TMP_BYTES = 256 << 20
-/** Maximum processes and threads of a tree. A Node process has about twelve threads. */
+/** Maximum number of processes and threads in a process tree. A Node process has about twelve threads. */
 const MAX_PROCESSES = 256
 /** Memory of a fresh Node process, which a tree may use in addition to its memory limit, in bytes. */
 const FRESH_BYTES = 256 << 20

@@ -182,6 +182,7 @@ export function knownRoute(row: Pick<ServerRow, 'route' | 'plainText'>, inUse: b
 }
 
 /**
+ * Combines a registration with the facts that the probe found.
  * @throws RewardOpsError `invalid_input` if neither the registration nor the probe names the model,
  * `unsupported_setting` for a route or label that the engine does not support
  */

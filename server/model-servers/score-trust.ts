@@ -117,7 +117,8 @@ export class ScoreTrust {
         demand,
         inFlight: 0,
         limit: mostInFlight(row.maxInFlight, row.maxConcurrent),
-        // The time limit of all calls. If the process stops reporting, the slot stays taken until then.
+        // The lease is as long as the time limit of all calls. If the process dies, the slot stays taken until the
+        // lease expires.
         ttlMs: timings.selfTestTimeoutMs,
         graceMs: 0,
       })

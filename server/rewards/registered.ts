@@ -93,7 +93,7 @@ const TYPE_WORDS: Readonly<Record<string, string>> = {
   null: 'null',
 }
 
-/** Nested options have dotted names. */
+/** Lists the options that a schema defines. Nested options have dotted names. */
 export function describeOptions(options: z.ZodObject): OptionDto[] {
   const schema = z.toJSONSchema(options, { io: 'input', unrepresentable: 'any' }) as Schema
   return flat(schema, '')

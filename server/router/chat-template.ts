@@ -31,7 +31,9 @@ export function tryChatTemplate(text: string): ChatTemplate {
   return template
 }
 
-/** If the stored template does not compile, every sample fails with the reason. */
+/**
+ * Compiles a stored chat template; null if there is none. If it does not compile, every sample fails with the error.
+ */
 export function storedChatTemplate(text: string | null | undefined): SampleTemplate | null {
   if (text == null) return null
   try {

@@ -89,8 +89,8 @@ export class ServerHealth {
   }
 
   /**
-   * Whether the server is ejected for being slow, and not for failing. A slow server is still used while most of the
-   * pool is not healthy.
+   * Whether the server is ejected because it is slow, not because it fails. A slow server is still used while most of
+   * the pool is not healthy.
    */
   get isSoftEjected(): boolean {
     return this.#state === 'ejected' && this.#soft

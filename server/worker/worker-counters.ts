@@ -19,7 +19,9 @@ export class WorkerCounters {
     service: new LatencyHistogram(),
   }
 
-  /** For a sample without recorded calls, the whole scoring time counts as the duration of calls. */
+  /**
+   * Counts a scored or failed sample. Without recorded calls, its whole scoring time counts as the duration of calls.
+   */
   ended(outcome: RewardOutcome, times: { queueMs: number; scoreMs: number }): void {
     if (outcome.ok) this.scored++
     else this.failed++

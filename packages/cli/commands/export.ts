@@ -188,7 +188,7 @@ function columnsOf(text: string): string[] {
   return [...['batchId', 'index'].filter((name) => !names.includes(name)), ...names]
 }
 
-/** A verl dump has one file per step. A null path means stdout. */
+/** Returns the files to write, each with its query. A verl dump has one file per step. A null path means stdout. */
 async function partsOf(
   client: ServiceClient,
   query: DownloadQuery,

@@ -56,8 +56,8 @@ export function startCli(
 }
 
 /**
- * Runs in this process unless the command reads stdin, because a separate process takes half a second of CPU time. In
- * this process, the command sees only the variables in `env`.
+ * Runs a command in this process, because a separate process takes half a second of CPU time. A command that reads
+ * stdin gets a separate process. In this process, the command sees only the variables in `env`.
  */
 export async function runCli(
   args: readonly string[],

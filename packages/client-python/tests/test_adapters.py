@@ -54,7 +54,8 @@ class Adapters(unittest.TestCase):
             self.assertEqual(verl.compute_score_sync(**given, **self.to, run="verl-run"), result)
             # verl reads the first sample's keys from each sample.
             self.assertIsNone(result["a_key_of_another_sample"])
-        # verl adds the fields of its agent loop to the extra info. It is -1 or None before the first step.
+        # verl adds the fields of its agent loop to the extra info. `max_global_steps` is -1 or None before the first
+        # step.
         for known in (8, -1, None):
             given["extra_info"] = {"max_global_steps": known}
             verl.compute_score_sync(**given, **self.to, run="verl-run")

@@ -17,7 +17,7 @@ const SAMPLED_TOLERANCE = 1e-9
 const POINTS = 8
 const MIN_POINTS = 3
 
-/** Maximum symbols of a comparison. A sentence parsed as a product of letters has up to 26. */
+/** Maximum number of symbols in a comparison. A sentence parsed as a product of letters has up to 26. */
 const MAX_SYMBOLS = 64
 
 /**

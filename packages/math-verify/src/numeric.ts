@@ -12,7 +12,7 @@ export class NoValue extends Error {
   override readonly name = 'NoValue'
 }
 
-/** Maximum rows and columns of a matrix. A product takes n³ steps. */
+/** Maximum number of rows and of columns of a matrix. A product takes n³ steps. */
 const MAX_ROWS = 32
 
 /**

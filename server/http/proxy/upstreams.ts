@@ -21,7 +21,7 @@ interface Upstream {
 export class Upstreams {
   readonly #byUrl = new Map<string, Upstream>()
 
-  /** Sends a call to the server of a slot. The caller calls {@link ended} when the call has ended. */
+  /** Sends a call to the server of a slot. The caller must call {@link ended} when the call has ended. */
   post(
     call: UpstreamCall,
     { url, hasShare }: Pick<RouterSlot, 'url' | 'hasShare'>,

@@ -180,7 +180,7 @@ function isEmpty(value: unknown): boolean {
   return value === null || (typeof value === 'object' && Object.keys(value).length === 0)
 }
 
-/** A plain assignment to the key `__proto__` would change the prototype. */
+/** Sets a property of an object. A plain assignment to the key `__proto__` would change the object's prototype. */
 function define(object: Record<string, unknown>, key: string, value: unknown): void {
   Object.defineProperty(object, key, {
     value,

@@ -190,7 +190,7 @@ export class FunctionHost {
     }
   }
 
-  /** `bytes` is the size of the request that is answered. */
+  /** Answers a request to the router. `bytes` is the size of that request. */
   answer(message: Extract<ToHost, { type: 'answer' }>, bytes: number): void {
     this.#openQuestions.delete(message.request)
     this.#channel?.answered(bytes)

@@ -13,8 +13,8 @@ export type Verdict =
 export type Finding = { ok: true; value: number; text: string } | { ok: false; problem: string }
 
 /**
- * Combines all passages of a reply that contain a verdict. A repeated verdict is accepted. Two different verdicts or an
- * unreadable one give none, because the intended verdict is unknown.
+ * Combines all passages of a reply that contain a verdict. A repeated verdict is accepted. If two verdicts differ or
+ * one is unreadable, there is no verdict, because the intended one is unknown.
  */
 export function oneVerdict(findings: readonly Finding[]): Verdict {
   let only: Extract<Finding, { ok: true }> | undefined

@@ -41,7 +41,7 @@ describe('dapo, as in verl', () => {
     [16_385, 1 - 0.000244140625],
     [18_432, 0.5],
     [20_480, 0],
-    // As in verl, the penalty does not stop at −factor. It is −2 here, because the response is 4,096 tokens too long.
+    // As in verl, the penalty does not stop at −factor. Here it is −2, so a reward of 1 becomes −1.
     [24_576, -1],
   ])('%i tokens score %d', (responseLength, score) => {
     const kwargs = { max_resp_len: 20_480, overlong_buffer_cfg: buffer }

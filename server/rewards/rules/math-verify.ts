@@ -18,7 +18,7 @@ import {
   versionOption,
 } from './rule.ts'
 
-/** @throws RuleInputError for an unusable ground truth, RuleTimeoutError */
+/** Translates the errors of Math-Verify. @throws RuleInputError for an unusable ground truth, RuleTimeoutError */
 function translated<T>(part: 'the comparison' | 'reading', run: () => T): T {
   try {
     return run()

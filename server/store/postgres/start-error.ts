@@ -1,4 +1,4 @@
-/** The error's message names the remedy. */
+/** Reasons why the database cannot be opened. The error's message names the remedy. */
 export type DatabaseStartCode =
   | 'data_folder_in_use'
   | 'data_folder_unusable'

@@ -21,7 +21,10 @@ export async function poolRows(db: Database): Promise<PoolRow[]> {
   )
 }
 
-/** Returns false if the pool does not exist. */
+/**
+ * Sets a pool's balancing policy, or restores the default if `policy` is null. Returns false if the pool does not
+ * exist.
+ */
 export async function setPoolPolicy(
   db: Database,
   model: string,

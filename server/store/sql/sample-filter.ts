@@ -9,7 +9,9 @@ import { MAX_VERDICTS } from '../../contract/verdicts.ts'
 import type { Database } from '../database.ts'
 import { type Arg, args } from './args.ts'
 
-/** The filter's text is searched by `sample-texts.ts`. */
+/**
+ * A filter of samples with a numeric batch id. Its `text` is not handled in this file: `sample-texts.ts` searches it.
+ */
 export interface SampleFilter extends Omit<WrittenFilter, 'batch'> {
   batchId?: number | undefined
 }

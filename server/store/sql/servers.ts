@@ -238,8 +238,8 @@ export async function sleepRequests(db: Database, afterId: number): Promise<Slee
 }
 
 /**
- * The models with a registered server. `may_sleep` is true if one of their servers can sleep, or might be able to but
- * does not answer.
+ * The models with a registered server. `may_sleep` is true if one of their servers can sleep, or does not answer and
+ * might be able to sleep.
  */
 export async function servedModels(
   db: Database,

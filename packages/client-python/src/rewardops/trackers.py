@@ -20,7 +20,7 @@ from rewardops.scores import import_optional
 
 #: The project of W&B and the experiment of MLflow, if their environment variables name none.
 PROJECT = "rewardops"
-#: Maximum metrics per call of MLflow.
+#: Maximum number of metrics per call of MLflow.
 MLFLOW_METRICS = 1000
 
 

@@ -19,10 +19,10 @@ from rewardops.serving.pool import Call, FunctionPool
 
 #: Several rollouts of 1 MB per call are usual, gigabytes are a mistake.
 MAX_BODY_BYTES = 256 * 2**20
-#: Accepted samples without an answer; further calls get status 429 with `Retry-After`.
+#: Maximum number of accepted samples without an answer; further calls get status 429 with `Retry-After`.
 MAX_WAITING = 20_000
 RETRY_AFTER_S = 1
-#: Seconds. `Keep-Alive` announces 5 s less.
+#: Seconds after which an idle connection is closed. The header `Keep-Alive` announces 5 s less.
 IDLE_S = 120
 #: How often a waiting call checks that its caller is still connected, in seconds.
 LOOK_S = 0.5
