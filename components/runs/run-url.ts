@@ -106,7 +106,7 @@ export function runSamplesHref(
 
 /**
  * The sample filter that selects one part of a change of the mean, within the compared data source. Null if no filter
- * selects exactly this part.
+ * selects this part.
  */
 export function partFilter(
   dimension: Dimension,
