@@ -1,5 +1,5 @@
 export interface GateSlot {
-  /** Aborts when other processes may use the slot. The call in the slot is then cancelled. */
+  /** Aborts when the lease on the slot has expired, because another process may then use the slot. */
   readonly recalled: AbortSignal
   /** Releases the slot. Must be called exactly once. */
   leave(): void
