@@ -1,4 +1,4 @@
-/** Maximum verdicts that the roll-up of a batch counts separately; the others are counted together. */
+/** Maximum number of verdicts that the roll-up of a batch counts separately; the others are counted together. */
 export const MAX_VERDICTS = 32
 
 /** Verdicts of built-in rules that only say whether the answer was correct. */
