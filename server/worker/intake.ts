@@ -10,7 +10,7 @@ import {
   SERVICES_POOL,
 } from '../store/job-queue.ts'
 
-/** Maximum number of samples that a worker holds for rules. Rules take milliseconds, so more samples would only wait. */
+/** Maximum number of samples that a worker holds for rules. Rules take milliseconds, so more would only wait here. */
 const MAX_RULES_CAPACITY = 256
 /**
  * Maximum number of interactive samples that a worker holds. The number is high, so that samples of a slow model do not
