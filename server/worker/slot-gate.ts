@@ -1,5 +1,5 @@
 export interface GateSlot {
-  /** Aborts when the lease on the slot has expired, because another process may then use the slot. */
+  /** Aborts after the slot's lease and grace period have ended, because other processes may then use the slot. */
   readonly recalled: AbortSignal
   /** Releases the slot. Must be called exactly once. */
   leave(): void
