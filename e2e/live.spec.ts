@@ -20,7 +20,7 @@ test.afterAll(async () => {
   await rm.stop()
 })
 
-/** The server scores 16 samples concurrently. `rm.control` can change its latency while the batch runs. */
+/** Submits a batch. The server scores 16 samples concurrently; `rm.control` can change its latency in the meantime. */
 async function submit(samples: number, latency = 'uniform:100,600'): Promise<string> {
   await rm.control({ latency })
   const { batchId } = await service.api.batches.submit.mutate({

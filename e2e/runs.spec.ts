@@ -170,7 +170,7 @@ test('overlays another run, shows the distribution as a table, and keeps its sta
   errors.expectNone()
 })
 
-/** The steps are one minute apart, with a pause of two days before step 1000. Only step 601 has mean 0. */
+/** Adds a run with steps one minute apart and a pause of two days before step 1000. Only step 601 has mean 0. */
 async function addLongRun(name: string): Promise<void> {
   const url = runningEmbeddedUrl(service.dataDir) as string
   const db = new Database(url, createLogger('warn', 'runs'), { max: 1, name: 'runs' })

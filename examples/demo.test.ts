@@ -27,7 +27,7 @@ interface DemoRun {
   said: string
 }
 
-/** `onSaid` receives the output so far and a function that signals the process. */
+/** Runs the demo. `onSaid` receives the output so far and a function that signals the process. */
 function demo(
   args: string[],
   onSaid?: (said: string, kill: (signal: NodeJS.Signals) => void) => void,

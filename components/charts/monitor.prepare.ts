@@ -23,7 +23,7 @@ export interface MonitorData {
   valueTicks: Tick[]
 }
 
-/** If a step has several batches, only the last batch counts. */
+/** Prepares the chart of a monitor. If a step has several batches, only the last one is shown. */
 export function prepareMonitor(
   points: readonly MonitorPointDto[],
   setting: MonitorSettingDto,

@@ -2,7 +2,8 @@ import type { PromptHeatDto } from '../../server/contract/prompts.ts'
 import { pickTicks, type Tick } from './ticks.ts'
 
 /**
- * A visit (a group of the prompt) as a cell, in shares of the chart. `level` is its rate on the color scale, 0 to 1.
+ * A visit (a group of the prompt) as a cell. `x`, `right` and `until` are shares of the chart's width. `level` is the
+ * visit's rate on the color scale, 0 to 1.
  */
 export interface PromptHeatCell {
   row: number

@@ -49,7 +49,7 @@ export function prepareTimeline({ untilMs, pictures }: PlannerDto['shown']): Tim
   return { lanes, untilMs, most, ticks }
 }
 
-/** The path of a stepped area, because each count is the mean over an interval. */
+/** Returns the path of an area with steps, because each count is the mean over an interval. */
 function areaOf(counts: readonly number[], most: number): string {
   if (most === 0) return ''
   const width = 100 / counts.length

@@ -26,7 +26,7 @@ export function PromptName({ prompt }: { prompt: Pick<PromptRowDto, 'promptId' |
   )
 }
 
-/** The number of listed visits. Older visits than the newest {@link MAX_VISITS} are not stored. */
+/** The number of listed visits. Only the newest {@link MAX_VISITS} visits are stored. */
 export function visitsText(visits: number): string {
   return `${visits < MAX_VISITS ? '' : 'newest '}${plural(visits, 'visit')}`
 }

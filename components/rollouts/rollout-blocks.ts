@@ -38,7 +38,7 @@ const OPENING = new RegExp(
   'gm',
 )
 
-/** A response may begin within the reasoning, because some chat templates put `<think>` at the end of the prompt. */
+/** The end tag of reasoning. Its start tag may be missing, because some chat templates put it into the prompt. */
 const THINK_END = /<\/(think|thinking|reasoning)>/
 
 /**
@@ -163,7 +163,7 @@ function attribute(attributes: string, key: string): string | null {
   }
 }
 
-/** Parsing numbers of 16 or more digits may lose precision. */
+/** A number of 16 or more digits, which may lose precision when it is parsed. */
 const LONG_NUMBER = /\d{16,}/
 
 function readCall(tag: string, body: string): ToolCall | null {

@@ -9,7 +9,7 @@ import { answerMark, type TextMark } from './text-marks.ts'
 const NO_MARKS: readonly TextMark[] = []
 const UNREADABLE = 'not valid JSON'
 
-/** A tool call with its arguments. `extracted` is set if the answer was found in it. */
+/** A tool call with its arguments. `extracted` is the answer if it was found in the arguments. */
 export function ToolCallBlock({
   call,
   extracted = null,

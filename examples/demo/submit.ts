@@ -37,7 +37,7 @@ export function bySteps(rollouts: readonly Rollout[], run: string): StepOfRollou
   return [...steps.values()]
 }
 
-/** Far below the service's 256 MiB per body, and small enough to show progress. */
+/** Maximum size of a request's samples: far below the limit of 256 MiB, and small enough to show progress. */
 const MAX_BLOCK_BYTES = 32 * 1024 * 1024
 
 export async function submitStep(

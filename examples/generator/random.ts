@@ -1,4 +1,4 @@
-/** The same seed gives the same numbers on every machine. */
+/** A seeded random source: the same seed gives the same numbers on every machine. */
 export interface Draw {
   unit(): number
   integer(from: number, to: number): number

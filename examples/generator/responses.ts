@@ -1,7 +1,7 @@
 import type { Draw } from './random.ts'
 import { operandValue, type Problem, resultOf, type Step } from './word-problems.ts'
 
-/** Only `right` and `terse` satisfy the rule of their data source. */
+/** The kinds of generated responses. Only `right` and `terse` satisfy the rule of their data source. */
 export type Planted =
   | 'right'
   | 'terse'
@@ -70,7 +70,7 @@ function workedResults(steps: readonly Step[]): number[] {
   return results
 }
 
-/** One step is wrong, and later steps use its wrong result. */
+/** Returns the steps' results, of which one is wrong. Later steps use the wrong result. */
 function slippedResults(draw: Draw, steps: readonly Step[]): number[] {
   const at = draw.integer(0, steps.length - 1)
   const results: number[] = []

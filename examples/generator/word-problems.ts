@@ -10,7 +10,7 @@ export interface Step {
   right: Operand
 }
 
-/** The result of the last step is the answer. */
+/** A word problem. The result of its last step is the answer. */
 export interface Problem {
   question: string
   steps: Step[]

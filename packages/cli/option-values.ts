@@ -21,7 +21,7 @@ export function readReward(given: string | undefined): Partial<RewardSpec> {
   return value as Partial<RewardSpec>
 }
 
-/** `given` is JSON, or `@` and the path of a JSON file. @throws CliError naming the problem */
+/** Parses `given`: JSON, or `@` and the path of a JSON file. @throws CliError naming the problem */
 export function readJson(option: string, given: string, example = '{"lr":1e-6}'): unknown {
   let text = given
   if (given.startsWith('@')) {
@@ -42,7 +42,7 @@ export function readJson(option: string, given: string, example = '{"lr":1e-6}')
   }
 }
 
-/** Undefined if the option is not given. @throws CliError */
+/** Parses a whole number. Returns undefined if the option is not given. @throws CliError */
 export function wholeNumber(
   name: string,
   given: string | undefined,

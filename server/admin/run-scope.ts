@@ -36,7 +36,7 @@ export async function checkRuns(
     }
   }
   for (const [batch, run] of await runsOf(db, batches)) {
-    // The message does not name the run, because the caller may not know it.
+    // The message does not name the run, because the caller must not learn the name.
     if (!run.startsWith(prefix)) throw outsideRuns(caller, `${what} names the batch ${batch}.`)
   }
 }

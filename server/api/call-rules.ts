@@ -6,13 +6,13 @@ import type { ProcedureMeta, RunFields } from './procedure-meta.ts'
 /** The access rules of a procedure or of an endpoint outside tRPC. */
 export interface CallRules {
   role: Role
-  /** True if keys with the access `read` may not make the call. */
+  /** True if the call is refused for keys with the access `read`. */
   isChange: boolean
   /** Whether keys with the access `submit` may make the call. */
   forSubmitKeys: boolean
   /**
-   * The input fields that name runs. They are checked if the caller's key has a run prefix. Undefined: keys with a run
-   * prefix may not make the call. Null: the call neither reads nor changes data of a run.
+   * The input fields that name runs. They are checked if the caller's key has a run prefix. Undefined: the call is
+   * refused for keys with a run prefix. Null: the call neither reads nor changes data of a run.
    */
   runFields: RunFields | null | undefined
 }

@@ -16,8 +16,8 @@ import { RewardLoopManager } from './reward-loop-manager.ts'
 import { BatchSignals } from './signals.ts'
 
 /**
- * Runs the server's transactions on a pool with one connection. A transaction that requests a second connection there
- * waits for itself. On a larger pool, several such transactions could wait for each other.
+ * Runs the server's transactions on a pool with one connection. A transaction that requests a second connection waits
+ * for itself. On a larger pool, several such transactions could wait for each other.
  */
 
 const database = testDatabaseForFile()
@@ -56,7 +56,7 @@ const submit = (fields: object) =>
   manager.submit(SubmitInput.parse({ run: 'one', step: 1, samples: rollouts(64), ...fields }))
 
 it('submit, append, close and cancel need one connection', async () => {
-  // pg-boss looks a new queue up within the transaction that first inserts into it.
+  // pg-boss looks up a new queue within the transaction that first inserts into the queue.
   const [first, open] = await Promise.all([submit({}), submit({ open: true, samples: [] })])
   const appends = rollouts(64, 8, 'more')
   await manager.append({ batchId: open.batchId, startIndex: 0, samples: appends } as never)

@@ -6,7 +6,7 @@ import { Cursor, RunName, stepRange, storableText } from './fields.ts'
  * source and its text. A visit is one group of the prompt, in one step.
  */
 
-/** Maximum visits kept per prompt; older ones are dropped. All figures of a prompt cover only the kept visits. */
+/** Maximum number of visits kept per prompt; older ones are dropped. A prompt's figures cover only the kept visits. */
 export const MAX_VISITS = 256
 /** The current pass rate or mean of a prompt is computed from this number of newest visits. */
 export const RECENT_VISITS = 2

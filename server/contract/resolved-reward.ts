@@ -44,7 +44,7 @@ export interface ResolvedReward {
   tokenScores?: boolean
   timeoutMs: number
   maxAttempts: number
-  /** Maximum samples of the batch in flight over all workers. Null means no limit. */
+  /** Maximum number of the batch's samples in flight over all workers. Null means no limit. */
   maxConcurrency: number | null
   /** Whether servers are woken before the batch and put to sleep when no batch needs them. */
   sleepAfter?: boolean

@@ -70,7 +70,7 @@ export interface ServerWorkerDto extends WorkerServerStats {
  * - `masked_client_errors`: over 5 % of the requests are refused with a 4xx status, or answered with a withheld or
  *   empty reply
  * - `drift`: its scores differ from its earlier scores, or from the scores of its pool
- * - `squashed_scores`: its scores are not raw, or may not be raw
+ * - `squashed_scores`: its scores are not raw, or might not be raw
  */
 export type MonitorKind =
   | 'degraded'

@@ -1,4 +1,4 @@
-/** Maximum verdicts that the roll-up of a batch counts separately; the others are counted together. */
+/** Maximum number of verdicts that the roll-up of a batch counts separately; the others are counted together. */
 export const MAX_VERDICTS = 32
 
 /** Verdicts of built-in rules that only say whether the answer was correct. */
@@ -13,7 +13,7 @@ export function correctnessOf(verdict: string): 'correct' | 'incorrect' | null {
 
 /**
  * Whether a verdict restates the score instead of explaining it. A composite verdict such as `format: equal, answer:
- * different` does so if each of its parts does.
+ * different` restates the score if each of its parts does.
  */
 export function restatesScore(verdict: string): boolean {
   return (

@@ -61,7 +61,7 @@ export function classifyStatus(
   return classify(status, headers, bodyText, `answered ${status}`)
 }
 
-/** `status` may come from the body of a response with status 200. */
+/** Classifies an error response. `status` is the HTTP status, or the code in the error of a 200 response. */
 function classify(
   status: number,
   headers: ResponseHeaders,

@@ -172,7 +172,8 @@ function tokenText(value: unknown): string | null {
 }
 
 /**
- * Maximum steps per rendering. A conversation of 1,000 turns takes about 50,000 steps; 500,000 take one or two seconds.
+ * Maximum number of steps per rendering. A conversation of 1,000 turns takes about 50,000 steps; 500,000 steps take one
+ * or two seconds.
  */
 const MAX_STEPS = 500_000
 const MAX_CHARS = 64 * 2 ** 20

@@ -94,8 +94,8 @@ export class EgressPolicy {
   }
 
   /**
-   * Returns the reason why an address may not be called, or null if it may be called. `host` is the name that resolved
-   * to the address. A listed name may have a private or public address. It may have a loopback address only if
+   * Returns the reason why an address must not be called, or null if there is none. `host` is the name that resolved to
+   * the address. A listed name may have a private or public address. It may have a loopback address only if
    * `loopback` is listed too, because the owner of a name chooses its addresses.
    */
   refusal(address: string, host?: string): string | null {
@@ -129,7 +129,7 @@ export function setEgressPolicy(entries: readonly string[]): void {
 }
 
 /**
- * Returns the reason why a host may not be called, or null if there is none. Checks a host name without resolving it.
+ * Returns the reason why a host must not be called, or null if there is none. Checks a host name without resolving it.
  */
 export function hostRefusal(hostname: string): string | null {
   const host = bare(hostname)

@@ -16,7 +16,7 @@ import { sampleMessages } from './sample-text.ts'
 import { versionBefore } from './version.ts'
 
 const SHORT: ScoreInput = { prompt: 'What is 1 + 1?', response: '2' }
-/** Maximum labels of a reward model. A longer list of numbers for one text or token is an embedding. */
+/** Maximum number of labels of a reward model. A longer list of numbers for one text or token is an embedding. */
 const MAX_LABELS = 16
 /** Replaces the registered template in a probe, for which any text is enough. */
 const RENDERED: SampleTemplate = {

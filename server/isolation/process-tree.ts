@@ -33,13 +33,13 @@ export interface TreeOptions {
 const WATCH_MS = 250
 const TABLE_WITHIN_MS = 10_000
 /**
- * Maximum rounds of stopping a tree's processes. Processes of another user cannot be stopped and could start others
- * without end.
+ * Maximum number of rounds in which a tree's processes are stopped. Processes of another user cannot be stopped and
+ * could start others without end.
  */
 const MAX_STOP_ROUNDS = 10
 /** Nice value of a tree without a control group; an ordinary process has 0. */
 const NICENESS = 6
-/** Maximum files whose sizes are added up; further files of a folder are ignored. */
+/** Maximum number of files whose sizes are added up; further files of a folder are ignored. */
 const MAX_FILES = 10_000
 
 interface ProcessEntry {
@@ -152,7 +152,7 @@ export class ProcessTree {
     this.kill()
   }
 
-  /** After the process has ended, its id may already belong to another process. */
+  /** Whether the tree's first process runs. After it has ended, its id may belong to another process. */
   get #isRunning(): boolean {
     return this.#child.exitCode === null && this.#child.signalCode === null
   }
@@ -212,10 +212,10 @@ export class ProcessTree {
 }
 
 /**
- * Orders processes so that killing one continues none that is killed later. The end of a process can continue stopped
- * ones: the kernel sends SIGCONT to a stopped process group when none of its processes has a parent in another group of
- * the session any more. Descendants are therefore killed before their ancestors, and processes that lost their parents
- * before those below `root`, the first process of the tree. `parents`: pid → parent.
+ * Orders stopped processes so that killing one does not resume any that is killed later. The end of a process can
+ * resume stopped processes: the kernel sends SIGCONT to a stopped process group when none of its processes has a parent
+ * in another group of the session any more. Descendants are therefore killed before their ancestors, and processes that
+ * lost their parents before those below `root`, the first process of the tree. `parents`: pid → parent.
  */
 function descendantsFirst(parents: ReadonlyMap<number, number>, root: number): number[] {
   const rankOf = (pid: number): number => {

@@ -71,7 +71,7 @@ describe('incidents of the fleet', () => {
       { name: 'bad alone', kind: 'opened', monitor: 'no_healthy_server' },
     ]
     expect(await sent()).toEqual(opened)
-    // The server responds again and fails its self-test, so it has never been back.
+    // The server responds again but fails its self-test, so its incident stays open.
     for (const state of ['unreachable', 'dead', 'probing', 'quarantined']) {
       await db.adhoc('update server set state = $1, state_since = now()', [state])
       expect(await look(), state).toBe(false)

@@ -101,7 +101,7 @@ describe('a plan', () => {
   })
 
   it('prefers the simplest strategy if no other saves 1 % more', async () => {
-    // The pipeline hides 43 s of each reward; one step ahead also hides the last half second.
+    // The pipeline hides 43 s of each reward. With one step off-policy, the last half second is hidden too.
     const reward = { kind: 'constant', ms: 43_500 }
     const input = typed({
       source: { kind: 'typed', prompts: 8, groupSize: 2, reward },

@@ -2,7 +2,7 @@ import type { FairQueue } from './fair-queue.ts'
 import type { PoolServer } from './pool-server.ts'
 import type { RoutedSample } from './routed-sample.ts'
 
-/** Maximum groups remembered. The prompts of older groups are no longer in a server's prefix cache. */
+/** Maximum number of groups remembered. The prompts of older groups are no longer in a server's prefix cache. */
 const MAX_REMEMBERED_GROUPS = 4_096
 /** A group stays with its server while the server's load is at most this multiple of the pool's mean. */
 const BOUNDED_LOAD = 1.25

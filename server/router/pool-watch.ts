@@ -22,7 +22,7 @@ const SUSPECT_SHARE = 0.3
  */
 const GIVE_UP_OF_P99 = 10
 const GIVE_UP_MS = 30_000
-/** Completed calls before a server's times are used for expectations, for abandoning calls, and for tail hedges. */
+/** Number of completed calls before a server's times are used for expectations, abandoning calls, and tail hedges. */
 const SEEN_FOR_TIMES = 6
 const SEEN_TO_GIVE_UP = 20
 const SEEN_FOR_TAIL = 50
@@ -67,7 +67,7 @@ export class PoolWatch {
     this.#giveUp = giveUp
   }
 
-  /** `hedges`: whether hedges are allowed. */
+  /** Runs the checks that are due. Calls are hedged only if `hedges` is true. */
   look(nowMs: number, hedges: boolean): void {
     const { servers } = this.#pool
     const mayHedge = hedges && !this.#pool.isSentOnce && servers.length > 1

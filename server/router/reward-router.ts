@@ -31,7 +31,7 @@ import { type SlotResult, SlotSample } from './slot-sample.ts'
 /** A check that runs more than this many ms after the previous one shows that the process was paused. */
 const LATE_MS = 2 * WATCH_MS
 
-/** Samples wait until servers are registered. */
+/** Creates a router without servers. Samples wait until servers are registered. */
 export function createRewardRouter(options: RouterOptions = {}): RewardRouter {
   return new Router(options)
 }

@@ -147,7 +147,7 @@ export class ServerCanary {
     this.#about = []
   }
 
-  /** Returns the held samples, which should be retried. */
+  /** Handles a failed canary. Releases and returns the held samples, which should be retried. */
   failed(nowMs: number, block: boolean): RoutedSample[] {
     this.isOut = false
     this.#fixedRefused = false

@@ -3,7 +3,7 @@ import { Database, type DatabaseOptions } from './database.ts'
 import type { SecretBox } from './secret-box.ts'
 import { START_SLOT_WAIT_MS } from './session.ts'
 
-/** Maximum connections of a server process, its ingest thread included. */
+/** Maximum number of connections of a server process, its ingest thread included. */
 export const MAX_SERVER_CONNECTIONS = 12
 export const MAX_WORKER_CONNECTIONS = 4
 /** Each process has one connection outside its pools, which listens for notifications. */
@@ -56,8 +56,8 @@ export const SERVER_POOLS = {
 
 /**
  * The pool of a worker. One connection writes results, so two remain for reading, claims and leases. Commits wait for
- * the disk, because a crash that undoes the fetch of a job would give the job to a second worker under the same
- * attempt.
+ * the disk. Otherwise, a crash could undo the fetch of a job, and a second worker would get the job with the same
+ * attempt number.
  */
 export const WORKER_POOL = {
   max: 3,

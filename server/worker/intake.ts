@@ -10,29 +10,30 @@ import {
   SERVICES_POOL,
 } from '../store/job-queue.ts'
 
-/** Maximum samples in a worker for rules. They are scored within milliseconds, so more would only wait here. */
+/** Maximum number of samples that a worker holds for rules. Rules take milliseconds, so more would only wait here. */
 const MAX_RULES_CAPACITY = 256
 /**
- * Maximum interactive samples in a worker. It is high, so that samples of a slow model do not block samples of other
- * models.
+ * Maximum number of interactive samples that a worker holds. The number is high, so that samples of a slow model do not
+ * block samples of other models.
  */
 const MAX_INTERACTIVE_CAPACITY = 1_024
 /**
- * Maximum samples in a worker for rules that call a service. A sandbox runs 64 programs concurrently, and a sample has
- * up to ten programs.
+ * Maximum number of samples that a worker holds for rules that call a service. A sandbox runs 64 programs concurrently,
+ * and a sample has up to ten programs.
  */
 const SERVICES_CAPACITY = 64
 /**
- * Maximum samples in a worker, those with unwritten results included. Two workers can then score 5,000 rewards of 40 s
- * concurrently. If Postgres writes results more slowly than the worker scores, they do not fill its memory.
+ * Maximum number of samples that a worker holds, those with unwritten results included. Two workers can score 5,000
+ * rewards of 40 s concurrently. If Postgres writes results more slowly than the worker scores samples, the unwritten
+ * results do not fill the worker's memory.
  */
 const MAX_SAMPLES = 4_096
-/** Maximum text in a worker, in characters, which keeps its memory under 300 MB. */
+/** Maximum length of all texts in a worker, in characters. It keeps the worker's memory under 300 MB. */
 const MAX_TEXT_CHARS = 48 << 20
 /** Interval of the poll that backs up notifications. */
 const POLL_MS = 1_000
 /**
- * A limiter's pool that has had no work for this time is polled only once in this time (ms), because there may be
+ * A limiter's pool that has had no work for this time (ms) is polled only at this interval, because there may be
  * hundreds of limiters.
  */
 const QUIET_MS = 30_000

@@ -79,7 +79,7 @@ export class PostProcessing {
     return Map.groupBy(rows, (row) => row.group_no)
   }
 
-  /** `nowMs` is on the database's clock. */
+  /** Runs the post-processing function on a group. `nowMs` is on the database's clock. */
   async process(
     batch: ActiveBatch,
     signal: AbortSignal,

@@ -1,5 +1,5 @@
 export interface GateSlot {
-  /** Aborts when other processes may use the slot. The call in the slot is then cancelled. */
+  /** Aborts after the slot's lease and grace period have ended, because other processes may then use the slot. */
   readonly recalled: AbortSignal
   /** Releases the slot. Must be called exactly once. */
   leave(): void

@@ -41,7 +41,7 @@ const LONG_MESSAGES = [
 ]
 const INPUT = 'What is 6*7?\n42'
 /**
- * Characters of two to four bytes (a token may contain only part of one), digits, spaces and a special token's name.
+ * Characters of two to four bytes (tokens may split a character), digits, spaces and a special token's name.
  */
 const CHARACTERS = 'Größe 🎉🧮 日本  3.14\n\n\tend </s> ▁Ġ'
 
@@ -169,7 +169,7 @@ function chatSituations(model: string): Situation[] {
   ]
 }
 
-/** Requests to a vLLM, sent immediately after its engine was killed and in this order. */
+/** Requests that are sent to vLLM in this order, immediately after its engine was killed. */
 export function deadVllmSituations(model: string): Situation[] {
   const raw = { use_activation: false, activation: false }
   const dead = (path: string, body: object) =>

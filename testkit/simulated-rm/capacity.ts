@@ -50,8 +50,8 @@ class Job implements Ticket {
 const NOTHING = 1e-6
 
 /**
- * Jobs in one phase, which all advance at the same rate. `passed` is their common progress, and a heap holds the job
- * that ends next, so an event takes logarithmic time in the number of jobs.
+ * Jobs in one phase, which all advance at the same rate. `passed` is their common progress. A heap orders the jobs by
+ * their ends, so an event takes logarithmic time in the number of jobs.
  */
 class Phase {
   /** Progress of every job since the phase was last empty. */
@@ -286,7 +286,7 @@ export class Capacity {
     }
   }
 
-  /** Whether a job ends as soon as it begins, and so needs no queue and no timer. Most jobs of benchmarks do. */
+  /** Whether a job ends as soon as it begins, like most jobs of benchmarks. Such a job needs no queue and no timer. */
   #takesNoTime(work: Work): boolean {
     const { tokensPerSecond, running } = this.#settings
     const isFree = work.fixedMs === 0 && tokensPerSecond === Number.POSITIVE_INFINITY

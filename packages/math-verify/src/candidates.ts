@@ -13,8 +13,8 @@ export type Candidate = { start: number; end: number } & (
 export type AnswerKind = 'latex' | 'plain'
 
 /**
- * Maximum candidates tried per text. The candidates that end last are tried first, and nearly always one of these is
- * readable.
+ * Maximum number of candidates tried per text. The candidates that end last are tried first, and nearly always one
+ * of these is readable.
  */
 export const MAX_CANDIDATES = 64
 

@@ -16,7 +16,7 @@ import {
 type Chain = Extract<Node, { kind: 'chain' }>
 type Collection = Extract<Node, { kind: 'set' | 'tuple' }>
 
-/** Maximum elements of a set or tuple. Sets are compared in any order, which takes n² comparisons. */
+/** Maximum number of elements of a set or tuple. Sets are compared in any order, which takes n² comparisons. */
 const MAX_ELEMENTS = 64
 
 const flipped: Record<RelationOp, RelationOp> = {

@@ -3,7 +3,7 @@ import { isTextStyle, NotReadable, type Token, tokensOf } from './lexer.ts'
 import * as rational from './rational.ts'
 import { isCollection, isRelation, type Node, negated, type RelationOp, whole } from './tree.ts'
 
-/** Maximum characters of an answer. The longest of 500 MATH answers has 159. */
+/** Maximum length of an answer, in characters. The longest of 500 MATH answers has 159. */
 export const MAX_ANSWER_LENGTH = 2_000
 
 /** Maximum nesting of groups. Each level takes about seven stack frames. */
@@ -250,7 +250,7 @@ class Parser {
     return negated(numbersOnly([value])[0]!)
   }
 
-  /** `2\frac{1}{2}` and `2 1/2` are mixed numbers. */
+  /** Factors without a sign between them, as in `2x`. A leading `2\frac{1}{2}` or `2 1/2` is a mixed number. */
   private factors(withFunctions: boolean): Node {
     const mixed = this.mixedNumber()
     const parts = [mixed ?? this.postfixed()]

@@ -91,7 +91,7 @@ const replacements: readonly (readonly [pattern: RegExp, by: string])[] = [
   [/[\n\t]/g, ' '],
 ]
 
-/** Maximum characters of an answer. Matching the patterns takes slightly more than linear time. */
+/** Maximum length of an answer, in characters. Matching the patterns takes slightly more than linear time. */
 const MAX_LATEX_LENGTH = 4_000
 
 /** Normalizes the content of a LaTeX environment, or a text with a box; null if it is too long. */

@@ -185,7 +185,7 @@ describe('limits', () => {
     const terms = Array.from({ length: 60 }, (_, at) => `\\sqrt{${at + 2}}`).join(',')
     const answer = box(`\\{${terms}\\}`)
     const truth = `\\{${terms.split(',').reverse().join(',')}\\}`
-    // CPU time is measured in milliseconds, so one comparison may not reach the deadline.
+    // CPU time is measured in milliseconds, so a single comparison might not reach the deadline.
     expect(() => {
       for (let at = 0; at < 50; at++) {
         verifyResponse(answer, truth.replace('\\{', `\\{${at},`), { deadlineMs: 1 })

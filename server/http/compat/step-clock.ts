@@ -11,7 +11,7 @@ interface Current {
   reading: Promise<void> | null
 }
 
-/** Maximum runs kept in memory; the least recently used run is dropped, and read again if needed. */
+/** Maximum number of runs kept in memory; the least recently used run is dropped, and read again if needed. */
 const MAX_RUNS = 1_000
 
 /**

@@ -1,7 +1,7 @@
 import type { SlotEnd } from '../../router/router-types.ts'
 import type { UpstreamCall } from './upstream-call.ts'
 
-/** Maximum calls for one request. One more call is allowed if a reused connection closes before an answer begins. */
+/** Maximum number of calls for a request. One more is allowed if a reused connection closes before an answer begins. */
 export const MAX_ATTEMPTS = 3
 
 /**

@@ -2,7 +2,7 @@ import { Worker } from 'node:worker_threads'
 import type { ImportedConfigDto } from '../../contract/rewards.ts'
 import { RewardOpsError } from '../../errors.ts'
 
-/** Few are needed, because each import is started by a click in the dashboard. */
+/** Maximum number of concurrent imports. A click in the dashboard starts one import, so few run at the same time. */
 const MAX_IMPORTS = 4
 const HEAP_MB = 256
 

@@ -7,7 +7,7 @@ import { type Finding, oneVerdict, type Verdict } from './verdict.ts'
 
 type Spec = Extract<JudgeParser, { kind: 'json' }>
 
-/** Maximum characters of a JSON text, because a second, slower parser checks it for duplicate keys. */
+/** Maximum length of a JSON text, in characters. A second, slower parser checks the text for duplicate keys. */
 const MAX_CHECKED_CHARS = 65_536
 
 /**

@@ -56,7 +56,7 @@ const limiterKwarg = z.strictObject({
     .describe('Name under which batches share the limits; default: the model'),
 })
 
-/** The limiter's name is an addition: verl has one limiter per process. */
+/** The kwargs with the limiter's name, which is an addition: verl has one limiter per process. */
 export const rateLimitedOptions = limitKwargs.extend(limiterKwarg.shape)
 
 /** @throws ZodError that names the invalid kwarg */
@@ -73,7 +73,7 @@ export function readLimits(kwargs: Record<string, unknown>): RequestLimits {
   }
 }
 
-/** `ofOne` is the number of requests or tokens of a single call. */
+/** Returns the token bucket of a limit. `ofOne` is the number of requests or tokens of a single call. */
 export function bucketOf(
   perMinute: number,
   ofOne: number,

@@ -73,7 +73,7 @@ export function readOverlongBuffer(kwargs: Record<string, unknown>): OverlongBuf
   return { ok: true, buffer: { maxResponseLength, bufferLength: len, penaltyFactor, log, clamp } }
 }
 
-/** The penalty is at most 0. `extra` is the extra info that verl adds if `log` is set. */
+/** Returns the penalty for a response's length, at most 0. `extra` is the extra info that verl adds if `log` is set. */
 export function penaltyOf(
   buffer: OverlongBuffer,
   responseLength: number,

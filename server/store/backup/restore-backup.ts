@@ -24,8 +24,8 @@ import { UNHURRIED } from './write-backup.ts'
 const decompress = promisify(zstdDecompress)
 
 /**
- * Maximum bytes of a decompressed chunk. A chunk may exceed 8 MiB by one COPY message, which holds a row of at most 1
- * GB.
+ * Maximum size of a decompressed chunk, in bytes. A chunk may exceed 8 MiB by one COPY message, which holds a row of at
+ * most 1 GB.
  */
 const MAX_CHUNK_BYTES = 1 << 30
 /**

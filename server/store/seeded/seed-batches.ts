@@ -10,9 +10,9 @@ import { SLOW_FACTOR, seedFleet } from './seed-fleet.ts'
 import { seededImages } from './seeded-images.ts'
 import { SEEDED_RUNS, type SeededRun } from './seeded-run.ts'
 
-/** Maximum samples per step, as in a large training job: 1,024 prompts × 8. */
+/** Maximum number of samples per step, as in a large training job: 1,024 prompts × 8. */
 const MAX_STEP_SAMPLES = 8_192
-/** Minimum samples per step: 8 groups, so that the monitors of groups have values. */
+/** Minimum number of samples per step: 8 groups, so that the monitors of groups have values. */
 const MIN_STEP_SAMPLES = 64
 /**
  * Number of steps of a run with too few samples for steps of `MAX_STEP_SAMPLES`. With 30 steps or more, a prompt has
@@ -64,7 +64,7 @@ const TRAJECTORY = `json_build_array(
     json_build_object('type', 'image_url', 'image_url',
       json_build_object('url', 'data:image/png;base64,@' || ($6::text[])[1 + idx % 2])))),
   json_build_object('role', 'assistant', 'content', 'Step ' || $3 || '. ' || ${ANSWER}))::text`
-/** A reference to a stored image has an escape that `json_build_object` would escape again. */
+/** SQL of a trajectory whose image references have their `\/`, which `json_build_object` would escape again. */
 const WITH_IMAGES = `replace(${TRAJECTORY}, ';base64,@', ';base64,\\/')`
 
 export interface Seeded {

@@ -32,7 +32,7 @@ function png(colorOf: (x: number, y: number) => readonly [number, number, number
   const header = Buffer.alloc(13)
   header.writeUInt32BE(WIDTH, 0)
   header.writeUInt32BE(HEIGHT, 4)
-  // 8 bits, RGB, and the only methods of compression, filtering and interlacing.
+  // 8 bits, RGB, PNG's only methods of compression and filtering, and no interlacing.
   header.set([8, 2, 0, 0, 0], 8)
   return Buffer.concat([
     Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]),

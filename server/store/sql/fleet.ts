@@ -64,7 +64,7 @@ interface ServerReport {
 
 /**
  * The host and the last report of a server process; undefined if it has ended. A process that was declared dead counts
- * as ended only 5 s later, because the process reports again if just the database had an outage.
+ * as ended only 5 s later, because the process reports again if only the database had an outage.
  */
 export async function lastServerReport(
   db: Database,

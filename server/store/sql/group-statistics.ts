@@ -6,7 +6,7 @@ import type { Database } from '../database.ts'
 
 export interface RollUpCandidate {
   id: number
-  /** True if it ended at least `dueAfterMs` ago. */
+  /** True if the batch ended at least `dueAfterMs` ago. */
   due: boolean
   reward: ResolvedReward
   run_id: number

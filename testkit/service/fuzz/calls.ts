@@ -17,7 +17,7 @@ export interface Call {
   path: string
   headers: Record<string, string>
   body: Buffer | null
-  /** The whole request as bytes for a bare socket, in place of the fields above; it may not be HTTP. */
+  /** The whole request as bytes for a bare socket, in place of the fields above. It need not be valid HTTP. */
   raw?: Buffer
   /** Whether the answer may take long or never end; the caller then disconnects after a while. */
   lasts: boolean

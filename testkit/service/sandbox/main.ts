@@ -1,6 +1,6 @@
 /**
  * A sandbox process for tests. It implements SandboxFusion's `POST /run_code` by running the program with `python3`
- * under time and memory limits. It does not isolate programs, so it may run only programs of tests. `GET /__stats`
+ * under time and memory limits. It does not isolate programs, so it must run only programs of tests. `GET /__stats`
  * returns counters. The process prints its URL as one line on standard output and ends when standard input
  * closes.
  */
