@@ -101,7 +101,7 @@ export class RouterReport {
     const snapshot = this.#router.snapshot()
     this.#measureRates(snapshot)
     const nowMs = performance.now()
-    // The capacity of an idle server counts while other servers of its model are called.
+    // If any server of a model is called, the capacity of all its servers counts, including the idle ones.
     const called = new Set(
       snapshot.flatMap(({ serverId, model, inFlight, requests }) =>
         inFlight > 0 || requests !== (this.#written.get(serverId)?.requests ?? 0) ? [model] : [],

@@ -78,9 +78,9 @@ export interface ChangePartDto {
   key: string
   before: { n: number; share: number; mean: number | null }
   after: { n: number; share: number; mean: number | null }
-  /** The contribution of the change of the part's share or, for a component, of its weight. */
+  /** The contribution from the change in the part's share or, for a component, in its weight. */
   mix: ContributionDto
-  /** The contribution of the change of the part's mean. */
+  /** The contribution from the change in the part's mean. */
   within: ContributionDto
   total: ContributionDto
 }
@@ -112,7 +112,7 @@ export interface ChangedPromptDto {
 export interface SuddenChangeDto {
   before: { from: number; to: number }
   after: { from: number; to: number }
-  /** The change of the average of the steps' mean scores. */
+  /** The change in the average of the steps' mean scores. */
   change: number
 }
 

@@ -122,8 +122,8 @@ export function lastLabelWarning(labels: readonly string[]): string {
 }
 
 /**
- * Returns the label that a server's registration names, or null if it names none. The column `label` may hold the label
- * that the probe chose instead. A warning of the server then names this label as the last one.
+ * Returns the label that a server's registration names, or null if it names none. The column `label` may then hold the
+ * model's last label, which the probe chose. A warning of the server in that case names the label.
  */
 export function labelNamedFor({
   label,

@@ -262,7 +262,10 @@ export function judgeConstant(engine: Engine, score: number): Judgment {
   }
 }
 
-/** `bounded`: whether all raw scores lie within 0 to 1. `activated`: null if the server returned none. */
+/**
+ * Returns the verdict on a server's raw and activated scores. `bounded`: whether all raw scores lie within 0 to 1.
+ * `activated`: null if the server returned none.
+ */
 export function judge(
   engine: Engine,
   { label }: EngineTarget,

@@ -124,8 +124,9 @@ function leavesOf(
 }
 
 /**
- * Returns null for a text without overrides. Variables that the script sets are replaced, and integer arithmetic is
- * evaluated. As in Hydra, the last setting of a key counts. Nothing is executed.
+ * Reads the overrides of a command line or script; null if there are none. Variables that the script sets are replaced
+ * by their values, and integer arithmetic is evaluated. As in Hydra, the last setting of a key counts. Nothing is
+ * executed.
  */
 function readCommandLine(text: string): ConfigLeaf[] | null {
   const lines = text.split('\n')
