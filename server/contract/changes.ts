@@ -1,13 +1,13 @@
 import { z } from 'zod'
 import { RunName, Step, storableText } from './fields.ts'
 
-/** Maximum samples in both step ranges together for resampling by group. With more samples, steps are resampled. */
+/** If both step ranges together have more samples than this, steps are resampled instead of groups. */
 export const MAX_SAMPLES_BY_GROUP = 131_072
 
 /** The key under which a breakdown combines all parts that it does not list. */
 export const OTHERS = '(others)'
 
-/** Minimum steps to search for a sudden change. Fewer steps do not show how much the mean usually varies. */
+/** Minimum number of steps in a search for sudden changes. Fewer do not show how much the mean usually varies. */
 export const MIN_SHIFT_STEPS = 11
 
 const StepRange = z

@@ -388,7 +388,7 @@ export function untested(detail: string): SelfTestResult {
   return { verdict: 'not_applicable', ...none, detail }
 }
 
-/** `raw`: the score of the good answer, if known. */
+/** The result of a test that failed. `raw`: the score of the good answer, if known. */
 export function failed(detail: string, raw: number | null): SelfTestResult {
   return { verdict: 'failed', raw, activated: null, calibration: raw, calibrations: [], detail }
 }

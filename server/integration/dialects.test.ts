@@ -338,7 +338,7 @@ describe('nemo-gym', () => {
       [RIGHT, '72'],
       ['#### 71', '72'],
       [RIGHT, '72'],
-      // Without a ground truth the sample fails, so its reward of 0 is left out.
+      // Without a ground truth the sample fails, so its reward of 0 is left out of the metrics.
       [RIGHT, null],
     ] as const
     const verify_responses: object[] = []

@@ -24,7 +24,7 @@ export type ConfigText =
   | { ok: true; leaves: ConfigLeaf[] }
   | { ok: false; line: number | null; message: string }
 
-/** Maximum characters of a text; verl's composed configuration has about 40,000. */
+/** Maximum number of characters of a text; verl's composed configuration has about 40,000. */
 const MAX_CHARS = 1_000_000
 const MAX_LEAVES = 20_000
 const TOO_NESTED = `nested more than ${MAX_NESTING} levels deep`

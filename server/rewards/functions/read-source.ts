@@ -5,7 +5,7 @@ import { RewardOpsError } from '../../errors.ts'
 import { suggest } from '../nearest-name.ts'
 import type { FunctionSource } from './function-source.ts'
 
-/** Maximum files and bytes of a function with its imports, because a version is stored in one database row. */
+/** Maximum number of files and bytes of a function with its imports, which are stored in one database row. */
 const MAX_FILES = 200
 const MAX_BYTES = 4 << 20
 const RUNNABLE = /\.[cm]?[jt]s$/
