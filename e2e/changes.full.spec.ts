@@ -52,7 +52,7 @@ async function submitRun(
   }
 }
 
-/** Some responses lack the answer marker that the rule requires. */
+/** A step's rollouts. `unmarked`: the share of responses without the answer marker that the rule requires. */
 function answers(random: () => number, rate: number, unmarked: number): Rollout[] {
   return Array.from({ length: GROUPS * SIZE }, (_, i) => {
     const difficulty = 0.25 * Math.sin(Math.floor(i / SIZE))

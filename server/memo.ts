@@ -15,8 +15,8 @@ export class Memo<T> {
   /**
    * @param staleMs time after `ttlMs` during which an old result is still returned while a new one loads, so that
    * callers never wait for a slow query that is requested often
-   * @param share the maximum share of the time during which the query of a key may run, 0–1; results of slow queries
-   * are therefore cached for longer
+   * @param share the maximum share of time, 0–1, that the queries of one key may take up; results of slow queries are
+   * therefore cached for longer
    */
   constructor(ttlMs: number, staleMs = 0, share = 1) {
     this.#ttlMs = ttlMs

@@ -140,7 +140,10 @@ export interface DeltaData {
   stepTicks: number[]
 }
 
-/** Each point covers `width` steps. `ticks` sets a scale shared with other charts. */
+/**
+ * Prepares the chart of the differences between two runs. Each point covers `width` steps. `ticks` sets a scale shared
+ * with other charts.
+ */
 export function prepareDeltas(
   deltas: readonly StepDelta[],
   { ticks, width = 1 }: { ticks?: Tick[]; width?: number } = {},

@@ -9,10 +9,10 @@ import { Tip } from './tip.tsx'
 const BOTTOM = 20
 /** Minimum width of a group of the prompt (a visit), so that groups stay visible in a long run. */
 const MIN_VISIT_PX = 3
-/** The opacity of the rate between two groups. */
+/** Opacity of a group's rate in the space up to the prompt's next group. */
 const CARRIED = 0.35
 
-/** Prompts over steps, one per row. They are drawn on a canvas, because they have thousands of visits. */
+/** Prompts over steps, one per row. They are drawn on a canvas, because they have thousands of groups. */
 export function PromptHeatPlot({
   data,
   passRates,

@@ -10,8 +10,8 @@ export interface TextMark {
 }
 
 /**
- * `removed` and `added` are the sides of a diff, `credit` and `penalty` spans with a reward above or below 0, and
- * `token` a token with its score.
+ * `removed`, `added`: the sides of a diff. `credit`, `penalty`: spans with a reward above or below 0. `token`: a token
+ * with its score.
  */
 export type MarkKind =
   | 'answer'

@@ -55,7 +55,7 @@ describe('registration form', () => {
         weight: expect.any(String),
       },
     })
-    // A decimal comma is kept. Without it, 0,5 would become a weight of 5.
+    // A comma is read as a decimal point. If it were dropped, 0,5 would become a weight of 5.
     const decimalComma = { ...EMPTY_DRAFT, name: 'a', url: 'http://h:1', weight: '0,5' }
     expect(prepareRegister(decimalComma)).toMatchObject({ input: { weight: 0.5 } })
   })

@@ -75,7 +75,7 @@ export function matchEntries(
   return found.slice(0, MAX_FOUND)
 }
 
-/** The bonus is smaller than the difference between two match classes, so it only breaks ties. */
+/** A bonus for recent pages. It is smaller than the difference between two match classes, so it only breaks ties. */
 function visitBonus(entry: PaletteEntry, recent: readonly string[]): number {
   const at = entry.href === null ? -1 : recent.indexOf(entry.href)
   return at === -1 ? 0 : 50 - at
@@ -106,7 +106,7 @@ function beginsWord(text: string, query: string): boolean {
   return false
 }
 
-/** A single letter would match nearly everything, so it never counts. */
+/** Whether a text contains the letters in this order. False for a single letter, which nearly every text contains. */
 function holdsInOrder(text: string, letters: string): boolean {
   if (letters.length < 2) return false
   let at = 0

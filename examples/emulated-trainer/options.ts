@@ -5,7 +5,7 @@ export interface Run {
   /** As given on the command line: `both@256`, `both@rm256`, `both`. */
   name: string
   strategy: Strategy
-  /** Over all steps in flight; null if there is no limit. */
+  /** Maximum number of concurrent rewards over all steps in flight; null if there is no limit. */
   concurrency: number | null
   /** Where the limit applies: in the service (like the 256 threads of verl PR 2854) or in the reward-model server. */
   limitedBy: 'service' | 'server'

@@ -14,7 +14,7 @@ export async function keepResult(folder: string, result: Compared): Promise<void
   await writeFile(join(folder, 'table.md'), `${tableOf(await readResults(folder))}\n`)
 }
 
-/** Runs with a limit come before runs without a limit. Within both, runs are in the order of the strategies. */
+/** Reads the results in a folder: first runs with a concurrency limit, then the others, each in order of strategy. */
 export async function readResults(folder: string): Promise<Compared[]> {
   const files = (await readdir(folder)).filter((file) => file.endsWith('.json'))
   const results = await Promise.all(

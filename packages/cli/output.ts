@@ -31,7 +31,7 @@ export class Output {
     this.stderr.write(`${text}\n`)
   }
 
-  /** Right-aligns numbers. Omitted with --json. */
+  /** Prints a table with right-aligned numbers. Prints nothing with --json. */
   table(headings: string[], rows: (string | number | null)[][]): void {
     if (this.json) return
     const cells = rows.map((row) => row.map((cell) => (cell === null ? '–' : String(cell))))

@@ -58,7 +58,7 @@ function optionOf(name: SampleFilterName): string {
   return name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
 }
 
-/** @throws CliError naming an invalid option */
+/** Converts filter options to query parameters. @throws CliError naming an invalid option */
 export function filterOf(values: Readonly<Record<string, unknown>>): URLSearchParams {
   const given = new URLSearchParams()
   for (const name of SAMPLE_FILTER_NAMES) {

@@ -162,7 +162,7 @@ export class SingleScores {
         try {
           await this.#append(key, joined)
         } catch (error) {
-          // After a lost connection, the samples may be stored, and another append would store them twice.
+          // If the connection was lost, the samples may already be stored, and another append would store them twice.
           if (joined.length > 1 && !isOutage(error)) await this.#appendOneByOne(key, joined)
           else for (const call of joined) call.settle(await this.#afterFailure(call, error))
         }

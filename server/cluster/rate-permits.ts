@@ -4,7 +4,7 @@ import type { Database } from '../store/database.ts'
 import { type RateAnswer, type RatePart, takeRate } from '../store/sql/rate.ts'
 
 const PERMIT_MS = 500
-/** Maximum permits per request: the rate times this duration. */
+/** A request for permits is for at most the rate times this duration. */
 const QUANTUM_MS = 250
 const MIN_INTERVAL_MS = 50
 /** Unused permits are returned this long after they were granted, before they expire. */

@@ -14,10 +14,10 @@ const REPORT_MS = 1_000
 type ServerLoad = Pick<ServerCalls, 'inFlightSeconds' | 'capacitySeconds'>
 const NO_LOAD: ServerLoad = { inFlightSeconds: 0, capacitySeconds: 0 }
 
-/** Maximum health events of one server stored separately per minute; further ones are summarized in one event. */
+/** Maximum number of health events stored per server and minute; further ones are summarized in one event. */
 const MAX_EVENTS_PER_MINUTE = 50
 const MINUTE_MS = 60_000
-/** Maximum events kept while the database cannot store them; further ones are only counted. */
+/** Maximum number of events kept while the database cannot store them; further ones are only counted. */
 const MAX_PENDING_EVENTS = 2_000
 
 interface EventMinute {
@@ -101,7 +101,7 @@ export class RouterReport {
     const snapshot = this.#router.snapshot()
     this.#measureRates(snapshot)
     const nowMs = performance.now()
-    // The capacity of an idle server counts while other servers of its model are called.
+    // If any server of a model is called, the capacity of all its servers counts, including the idle ones.
     const called = new Set(
       snapshot.flatMap(({ serverId, model, inFlight, requests }) =>
         inFlight > 0 || requests !== (this.#written.get(serverId)?.requests ?? 0) ? [model] : [],

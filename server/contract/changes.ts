@@ -1,13 +1,13 @@
 import { z } from 'zod'
 import { RunName, Step, storableText } from './fields.ts'
 
-/** Maximum samples in both step ranges together for resampling by group. With more samples, steps are resampled. */
+/** If both step ranges together have more samples than this, steps are resampled instead of groups. */
 export const MAX_SAMPLES_BY_GROUP = 131_072
 
 /** The key under which a breakdown combines all parts that it does not list. */
 export const OTHERS = '(others)'
 
-/** Minimum steps to search for a sudden change. Fewer steps do not show how much the mean usually varies. */
+/** Minimum number of steps in a search for sudden changes. Fewer do not show how much the mean usually varies. */
 export const MIN_SHIFT_STEPS = 11
 
 const StepRange = z
@@ -78,9 +78,9 @@ export interface ChangePartDto {
   key: string
   before: { n: number; share: number; mean: number | null }
   after: { n: number; share: number; mean: number | null }
-  /** The contribution of the change of the part's share or, for a component, of its weight. */
+  /** The contribution from the change in the part's share or, for a component, in its weight. */
   mix: ContributionDto
-  /** The contribution of the change of the part's mean. */
+  /** The contribution from the change in the part's mean. */
   within: ContributionDto
   total: ContributionDto
 }
@@ -112,7 +112,7 @@ export interface ChangedPromptDto {
 export interface SuddenChangeDto {
   before: { from: number; to: number }
   after: { from: number; to: number }
-  /** The change of the average of the steps' mean scores. */
+  /** The change in the average of the steps' mean scores. */
   change: number
 }
 

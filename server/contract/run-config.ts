@@ -8,7 +8,7 @@ const MAX_CONFIG_DEPTH = 16
 /** Maximum number of configuration values available to filters and columns. Further values are only displayed. */
 const MAX_CONFIG_VALUES = 1_000
 const MAX_VALUE_CHARS = 500
-/** Maximum tags of a run. */
+/** Maximum number of tags of a run. */
 export const MAX_TAGS = 32
 /** Maximum characters of a tag. */
 export const MAX_TAG_CHARS = 64

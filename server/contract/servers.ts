@@ -26,7 +26,7 @@ const name = z
   .max(128)
   .regex(/^[\w.:-]+$/, 'use letters, digits, ".", "_", ":" and "-"')
 
-/** Maximum characters of a chat template. A tokenizer_config.json with 256 added tokens has about 60,000. */
+/** Maximum number of characters of a chat template. A tokenizer_config.json with 256 added tokens has about 60,000. */
 export const MAX_CHAT_TEMPLATE_CHARS = 512 * 1024
 
 const chatTemplate = z
@@ -122,8 +122,8 @@ export function lastLabelWarning(labels: readonly string[]): string {
 }
 
 /**
- * Returns the label that a server's registration names, or null if it names none. The column `label` may hold the label
- * that the probe chose instead. A warning of the server then names this label as the last one.
+ * Returns the label that a server's registration names, or null if it names none. The column `label` may then hold the
+ * model's last label, which the probe chose; a warning of the server says so.
  */
 export function labelNamedFor({
   label,

@@ -3,7 +3,7 @@ import { Cursor } from './fields.ts'
 import type { SampleFailureReason } from './sample-reason.ts'
 import { BatchId } from './trainer.ts'
 
-/** Maximum groups and samples of one part of a timeline. */
+/** Maximum number of groups and of samples in one part of a timeline. */
 export const MAX_TIMELINE_GROUPS = 2_000
 export const MAX_TIMELINE_SAMPLES = 32_768
 

@@ -13,7 +13,7 @@ export function labelIndex(label: unknown): number | null {
   return digits === undefined ? null : Number(digits)
 }
 
-/** `list` has one number per label. `where` names the list in failures. */
+/** Returns the score of a label from `list`, which has one number per label. `where` names the list in failures. */
 export function labelScore(
   list: unknown,
   label: string | null | undefined,

@@ -262,7 +262,10 @@ export function judgeConstant(engine: Engine, score: number): Judgment {
   }
 }
 
-/** `bounded`: whether all raw scores lie within 0 to 1. `activated`: null if the server returned none. */
+/**
+ * Returns the verdict on a server's raw and activated scores. `bounded`: whether all raw scores lie within 0 to 1.
+ * `activated`: null if the server returned none.
+ */
 export function judge(
   engine: Engine,
   { label }: EngineTarget,
@@ -385,7 +388,7 @@ export function untested(detail: string): SelfTestResult {
   return { verdict: 'not_applicable', ...none, detail }
 }
 
-/** `raw`: the score of the good answer, if known. */
+/** The result of a test that failed. `raw`: the score of the good answer, if known. */
 export function failed(detail: string, raw: number | null): SelfTestResult {
   return { verdict: 'failed', raw, activated: null, calibration: raw, calibrations: [], detail }
 }

@@ -112,7 +112,7 @@ describe.each(CASES)('$name', ({ name, path, ask, reward }) => {
   })
 
   it('never answers a failure with a plausible score', async () => {
-    // The rule needs a ground truth.
+    // The sample fails, because the rule needs a ground truth.
     const body = ask(RIGHT, null)
     const answer = await post(`${path(`${name}-failing`)}${gsm8k}`, body)
     if (name === 'nemo-gym') {
@@ -266,7 +266,7 @@ describe('openrlhf', () => {
       const { status } = await open.api.batches.results.query({ batchId: items[0]!.batchId })
       return { scored: count(status, 'scored'), failed: count(status, 'failed') }
     }
-    // The rule needs a ground truth.
+    // The third sample fails, because the rule needs a ground truth.
     for (let failed = 1; failed <= 3; failed++) {
       expect((await sent(['72', '72', null])).status).toBe(503)
       expect(await statuses()).toEqual({ scored: 2, failed })
@@ -295,7 +295,7 @@ describe('openrlhf', () => {
       await waitFor('the call', () => rm.stats().inFlight === 1)
       gone.abort()
       await expect(first).rejects.toThrow()
-      // The service has noticed the end of the connection when it answers another call.
+      // By the time the service answers another call, it has noticed the end of the connection.
       await batches()
       expect((await post(path, body)).status).toBe(200)
       expect(await batches()).toMatchObject([{ samples: 1, scored: 1 }])
@@ -338,7 +338,7 @@ describe('nemo-gym', () => {
       [RIGHT, '72'],
       ['#### 71', '72'],
       [RIGHT, '72'],
-      // Without a ground truth the sample fails, so its reward of 0 is left out.
+      // Without a ground truth the sample fails, so its reward of 0 is left out of the metrics.
       [RIGHT, null],
     ] as const
     const verify_responses: object[] = []

@@ -27,7 +27,7 @@ export interface Watched {
 
 /** Share of the score range that counts as its top or bottom. */
 const END_OF_RANGE = 0.01
-/** Minimum previous batches for a comparison. */
+/** Minimum number of previous batches for a comparison. */
 const MIN_REFERENCES = 5
 const MIN_MEANS = 10
 /** {@link readDrop} takes the median mean of this number of newest batches as the usual mean. */

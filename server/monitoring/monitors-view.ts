@@ -34,7 +34,7 @@ import { isBeyond } from './hysteresis.ts'
 import { settingsOf } from './monitor-settings.ts'
 
 const MAX_OPEN = 100
-/** Maximum rows in the list. Each run and split has one row; those with the newest batches are listed. */
+/** Maximum number of rows in the list. Each run and split has one row; those with the newest batches are listed. */
 const MAX_RUNS = 40
 const MAX_RUN_INCIDENTS = 100
 const MAX_WAITING = 10_000

@@ -11,11 +11,11 @@ import type { HedgeKind, RouterOptions } from './router-types.ts'
 import { SampleQueue } from './sample-queue.ts'
 import { TokenEstimate } from './token-estimate.ts'
 
-/** Maximum calls begun per turn of the event loop, so that 5,000 waiting samples do not block it for 0.2 s. */
+/** Maximum number of calls begun per turn of the event loop, which 5,000 calls would block for 0.2 s. */
 const MAX_DISPATCHES = 64
 /**
- * Maximum retries or hedges that one search checks. The first samples in the queue may not fit the available servers,
- * because they were already sent to those servers.
+ * Maximum number of retries or hedges that one search checks. The first samples in the queue may not fit the available
+ * servers, because they were already sent to those servers.
  */
 const MAX_SCANNED = 64
 /** Weight of the newest sample in the mean cost, which covers about the last 64 samples. */

@@ -11,7 +11,7 @@ const CONNECT_TIMEOUT_MS = 2_000
  */
 export const ANSWER_LIMIT_BYTES = 4 << 20
 /**
- * Maximum connections that are opened concurrently to one server. Opening 5,000 at the same time would overrun the
+ * Maximum number of connections that are opened to one server at the same time. Opening 5,000 at once would overrun the
  * server's accept queue (511 in Node, 2,048 in uvicorn), and each dropped SYN costs a second. With 128 at a time, all
  * are open in a fraction of a second.
  */
@@ -287,7 +287,7 @@ class PooledLane implements Lane {
     }
   }
 
-  /** A lane whose call failed is not reused: its connection is closed or in an unknown state. */
+  /** Frees the lane after a call. After a failed call, the lane is destroyed, because its connection may be broken. */
   release(whole: boolean): void {
     if (whole && this.#destroyed === null && this.#owner.onIdle()) this.#idle = true
     else this.destroy()

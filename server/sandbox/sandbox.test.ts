@@ -326,7 +326,7 @@ describe.skipIf(!python.ok)('the service', () => {
     const options = testOptions(1, () => {})
     const fragile = new PythonRuns({
       ...options,
-      // As `spawn` does when memory is short.
+      // Throws as `spawn` does when memory is short.
       get python() {
         if (fragile.version !== '' && failures-- > 0) throw new Error('spawn ENOMEM')
         return options.python

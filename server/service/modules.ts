@@ -58,7 +58,7 @@ export async function openKeys(
   return keys
 }
 
-/** Modules for pages use the pages' connection pool. */
+/** Creates the server's modules. Modules for pages use the pages' connection pool. */
 export function createModules(
   config: Config,
   version: string,

@@ -36,7 +36,7 @@ export interface Scoring {
   playedFunctions: FunctionPool
 }
 
-/** `toLaunch`: the servers in the file REWARDOPS_SERVERS_FILE. */
+/** Creates the modules without starting them. `toLaunch`: the servers in the file REWARDOPS_SERVERS_FILE. */
 export function createScoring(
   config: Config,
   toLaunch: ReturnType<typeof readServersFile>,

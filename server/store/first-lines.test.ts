@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { encodeTexts, firstLines, type GivenTexts } from './stored-texts.ts'
 
-/** As in the query, a text is cut to `maxChars` characters, and a chat prompt starts at the user's message. */
+/** Cuts each text to `maxChars` characters, as the SQL query does. A chat prompt starts at the user's message. */
 function linesOf(given: GivenTexts, maxChars = 1_500) {
   const { prompt, response, encoding } = encodeTexts(given)
   const at = typeof given.prompt === 'string' ? 0 : Math.max(0, prompt.indexOf('"role":"user"'))

@@ -2,7 +2,7 @@ import type { ClientBase } from 'pg'
 import { ADVISORY_LOCKS } from './advisory-locks.ts'
 import type { Database } from './database.ts'
 
-/** The day of a time, in UTC. Its partition holds the texts of this time. */
+/** Returns the UTC day of a time. The partition of that day holds the texts stored at that time. */
 export function textBucket(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10)
 }

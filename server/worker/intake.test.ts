@@ -19,7 +19,7 @@ test('no samples are fetched while as many results are unwritten as a worker may
   const intake = new Intake({ fetch } as never, host, createLogger('silent', 'test'))
   intake.pump(RULES_POOL)
   expect(fetch).not.toHaveBeenCalled()
-  // Interactive samples are fetched even then, because their callers wait.
+  // Interactive samples are fetched despite the unwritten results, because their callers wait.
   intake.pump(INTERACTIVE_POOL)
   expect(fetch).toHaveBeenLastCalledWith(INTERACTIVE_POOL, 16, [])
   unwritten -= 96

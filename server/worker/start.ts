@@ -1,6 +1,6 @@
-// The entry of a worker process. It loads its modules one by one with a turn of the event loop after each, because stop
-// requests are handled only between two modules. Loading blocks the event loop. It takes half a minute when forty
-// processes share two cores.
+// The entry of a worker process. Loading its modules blocks the event loop, for half a minute when forty processes
+// share two cores. The modules are therefore loaded one by one, with a turn of the event loop after each to handle stop
+// requests.
 import { setImmediate as turn } from 'node:timers/promises'
 import '../stop-request.ts'
 import '../v8-flags.ts'

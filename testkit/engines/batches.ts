@@ -21,7 +21,7 @@ interface Rollout {
   response: string
 }
 
-/** Maximum characters of prompt and response, which then fit the context of the tiny models. */
+/** Maximum number of characters of prompt and response together, so that they fit the context of the tiny models. */
 const MAX_CHARS = 700
 
 export function samplesOf(count: number, label: string): Sample[] {

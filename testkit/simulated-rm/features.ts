@@ -154,7 +154,7 @@ function holds(value: number, claimed: number, stated: string): boolean {
   return Math.abs(value - claimed) <= 0.5 * 10 ** -decimals + 1e-9 * Math.abs(value)
 }
 
-/** Values of number words, which calculations write in digits. */
+/** Values of number words: a prompt may say `three` where a calculation writes `3`. */
 const NUMBER_WORDS: Record<string, number> = {
   one: 1,
   two: 2,

@@ -70,7 +70,7 @@ export function splitRecord(record: string): string[] {
 }
 
 /**
- * The returned function converts the cells of a row to the object of the equivalent JSON line.
+ * Returns a function that converts the cells of a row to the object of the equivalent JSON line.
  * @param format the format's name, for the message
  * @throws Error naming a column that is missing, unknown or repeated
  */

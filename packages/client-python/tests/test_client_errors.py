@@ -211,7 +211,7 @@ class Errors(unittest.TestCase):
                 RewardOps(web.url, http=http) as client,
                 self.assertLogs("rewardops", logging.WARNING) as logged,
             ):
-                # assertLogs removes it in the end.
+                # assertLogs restores the logger's handlers on exit, which removes this one.
                 logging.getLogger("rewardops").addHandler(reports)
                 client.summary("b1")
                 self.assertGreaterEqual(len(logged.output), 3)

@@ -75,7 +75,7 @@ class ExportMetricsTest(ServiceTest):
                 sample["response"] = "#### 72"
             cls.client.submit(samples, step=step, reward=COMPOSITE).wait()
             if step == 3:
-                # The last batch of a step counts.
+                # The figures of a step are those of its last batch.
                 cls.client.submit(rollouts(4), step=step).wait()
         failed = rollouts(8)
         for sample in failed[:2]:

@@ -202,7 +202,7 @@ export function createRewardOpsClient(options: RewardOpsClientOptions): RewardOp
 
 let openTelemetry: Promise<typeof import('@opentelemetry/api') | null> | undefined
 
-/** Empty if the trainer does not use OpenTelemetry. */
+/** The trace headers of the active span; empty if the trainer does not use OpenTelemetry. */
 async function activeTraceHeaders(): Promise<Record<string, string>> {
   openTelemetry ??= import('@opentelemetry/api').catch(() => null)
   const api = await openTelemetry

@@ -9,7 +9,7 @@ import { normalizeLatex } from './normalize-latex.ts'
 import * as rational from './rational.ts'
 import type { Node } from './tree.ts'
 
-/** Maximum characters that are searched, at the end of a text: about 16,000 tokens. */
+/** Number of characters at the end of a text that are searched for an answer, about 16,000 tokens. */
 const MAX_TEXT_LENGTH = 65_536
 
 /** The answer found in a text. */

@@ -158,6 +158,7 @@ function scoreInput(
 }
 
 /**
+ * Returns each result with the reward to send.
  * @throws RewardOpsError `not_scored` for a failed sample, unless the protocol reports failures, or the URL sets a
  * reward for failed samples
  */

@@ -63,8 +63,8 @@ function describe(rows: readonly Row[], names: readonly string[]): Metrics {
     name,
     values: numbers.flatMap((row) => (row[name] === undefined ? [] : [row[name]])),
   }))
-  // Gym writes the standard deviation 0 for a single response, but none for a number that only one of several responses
-  // has.
+  // Gym writes a standard deviation of 0 if there is only one response, but omits the standard deviation of a number
+  // that only one of several responses has.
   const single = columns.every(({ values }) => values.length < 2)
   const out: Metrics = {}
   for (const { name, values } of columns) {

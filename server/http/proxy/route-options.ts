@@ -5,7 +5,7 @@ import type { PolicyName } from '../../router/policies/policy.ts'
 
 /** Maximum wait for an answer to begin, in ms. Longer deadlines are shortened to this. */
 export const MAX_WAIT_MS = 600_000
-/** Maximum characters in the name of a group or run. Names are kept in memory while the call waits. */
+/** Maximum number of characters in the name of a group or run. Names are kept in memory while the call waits. */
 const MAX_NAME_CHARS = 256
 
 export interface RouteOptions {

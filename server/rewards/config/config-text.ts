@@ -24,7 +24,7 @@ export type ConfigText =
   | { ok: true; leaves: ConfigLeaf[] }
   | { ok: false; line: number | null; message: string }
 
-/** Maximum characters of a text; verl's composed configuration has about 40,000. */
+/** Maximum number of characters of a text; verl's composed configuration has about 40,000. */
 const MAX_CHARS = 1_000_000
 const MAX_LEAVES = 20_000
 const TOO_NESTED = `nested more than ${MAX_NESTING} levels deep`
@@ -124,8 +124,9 @@ function leavesOf(
 }
 
 /**
- * Returns null for a text without overrides. Variables that the script sets are replaced, and integer arithmetic is
- * evaluated. As in Hydra, the last setting of a key counts. Nothing is executed.
+ * Reads the overrides of a command line or script; null if there are none. Variables that the script sets are replaced
+ * by their values, and integer arithmetic is evaluated. As in Hydra, the last setting of a key counts. Nothing is
+ * executed.
  */
 function readCommandLine(text: string): ConfigLeaf[] | null {
   const lines = text.split('\n')

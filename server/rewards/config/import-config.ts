@@ -60,9 +60,9 @@ export function importConfig(text: string, address: string | null = null): Impor
 }
 
 /**
- * Adds the section to the keys of a component file of verl's configuration, which omit it: `num_workers` becomes
- * `reward.num_workers`, `use_reward_loop` becomes `reward_model.use_reward_loop`. The section is the one that
- * contains most of the keys. Other texts stay unchanged.
+ * Keys in a component file of verl's configuration have no section. Adds the section that contains most of the keys:
+ * `num_workers` becomes `reward.num_workers`, `use_reward_loop` becomes `reward_model.use_reward_loop`. Other texts
+ * stay unchanged.
  */
 function withSection(leaves: readonly ConfigLeaf[]): readonly ConfigLeaf[] {
   const exists = (key: string) => isRead(currentKey(key)) || whyElsewhere(key) !== null

@@ -273,7 +273,7 @@ export class FunctionLane {
   #onEnded(host: FunctionHost, { call }: DispatchedCall, { sync, busyMs, end }: CallEnd): void {
     this.#notStarted = 0
     this.#busyMs += (this.#sync === null ? 1 : 0.1) * (busyMs - this.#busyMs)
-    // A function that has returned a promise once counts as asynchronous.
+    // After it has returned a promise, a function counts as asynchronous for good.
     this.#sync = this.#sync === null ? sync : this.#sync && sync
     this.#usedAtMs = performance.now()
     call.settle(end)

@@ -72,7 +72,7 @@ export class HostChannel {
     if (this.#stream.writable) this.#stream.write(encodeFrame(message))
   }
 
-  /** Counts a router request of this size as open until {@link answered}. */
+  /** Counts a router request of this size as open until {@link answered} is called. */
   question(bytes: number): void {
     this.#questionBytes += bytes + QUESTION_BYTES
   }

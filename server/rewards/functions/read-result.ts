@@ -17,7 +17,7 @@ export type ReadResult =
 /** The key of a result that holds the verdict and the turn and span rewards. The key does not become extra info. */
 export const FINDING_KEY = 'rewardops'
 
-/** Maximum characters of a sample's extra info as JSON, because it is delivered with the score. */
+/** Maximum number of characters of a sample's extra info as JSON, which is delivered with the score. */
 const MAX_EXTRA_CHARS = 1 << 20
 
 /**

@@ -5,7 +5,7 @@ import { RewardOpsError } from '../../errors.ts'
 import { suggest } from '../nearest-name.ts'
 import type { FunctionSource } from './function-source.ts'
 
-/** Maximum files and bytes of a function with its imports, because a version is stored in one database row. */
+/** Maximum number of files and bytes of a function with its imports, which are stored in one database row. */
 const MAX_FILES = 200
 const MAX_BYTES = 4 << 20
 const RUNNABLE = /\.[cm]?[jt]s$/
@@ -120,7 +120,7 @@ class Reading {
 
   async #follow(from: string, specifier: string, kind: ImportKind): Promise<void> {
     if (!/^\.{1,2}(\/|$)/.test(specifier)) return
-    // Specifiers that differ only in a query or hash name the same file.
+    // Two specifiers that differ only in their query or fragment refer to the same file.
     const name = normalize(join(dirname(from), specifier.replace(/[?#].*$/, '')))
       .split(sep)
       .join('/')
@@ -253,7 +253,8 @@ async function parseImports(path: string, text: string): Promise<Imported[]> {
 const NAMED = /\b(?:import|require|URL)\s*\(\s*(["'])(\.{1,2}\/[^"'\n]{1,500})\1/g
 
 /**
- * Finds import paths in the text of a large file. Those in comments and strings count too, so the files may be missing.
+ * Finds import paths in the text of a large file. Paths in comments and strings count too, so a file that is found in
+ * this way may be missing.
  */
 function namedInText(text: string): Imported[] {
   return [...text.matchAll(NAMED)].map((match) => ({

@@ -90,7 +90,7 @@ export async function judgeSample(
   return { ok: true, score: combined.value, extra, ...common }
 }
 
-/** Leaves out the replies, because they are stored as texts. */
+/** Converts a judge's outcome to a reward outcome, without the replies, because they are stored as texts. */
 export function rewardOutcomeOf(outcome: JudgeOutcome): RewardOutcome {
   const { attempts, usage } = outcome
   const { promptTokens, completionTokens, complete } = usage
@@ -192,7 +192,7 @@ async function ask(
   return { reply: { vote, swapped, ...said, ...read }, attempts }
 }
 
-/** The end of a truncated reply shows whether it needed more tokens or would never have stopped. */
+/** Describes a truncated reply by its end, which shows whether it needed more tokens or would never have stopped. */
 function cutOff(content: string, maxTokens: number | undefined): string {
   const limit = maxTokens === undefined ? "the server's own token limit" : `maxTokens ${maxTokens}`
   const end =
@@ -216,7 +216,7 @@ function fromResponse(
     : { value: parser.b, side: 'other' }
 }
 
-/** Returns null if a reply could not be read. Two orders of a pair that disagree are a tie. */
+/** The value of a vote; null if a reply could not be read. If the two orders of a pair disagree, the vote is a tie. */
 function valueOfVote(calls: readonly JudgeCall[], { parser }: JudgeTemplate): number | null {
   const [first, second] = calls
   if (!first || first.reply.value === null) return null
@@ -258,7 +258,7 @@ function usageOf(replies: readonly JudgeReply[], { price }: JudgeTemplate): Judg
   return { calls: replies.length, promptTokens, completionTokens, cost, currency, complete }
 }
 
-/** The extra info is flat, with one type of value per key, so that each key can be a column. */
+/** Returns the extra info of a sample. It is flat, with one type of value per key, so that each key can be a column. */
 function extraOf(
   template: JudgeTemplate,
   read: readonly (number | null)[],

@@ -62,7 +62,8 @@ export function withinRange(value: number, text: string, { min, max }: NumberRan
 }
 
 /**
- * Commas separate thousands, and a point begins the decimals. Returns null for other texts, such as `1.5.2` and `7,5`.
+ * Reads digits in which commas separate thousands and a point begins the decimals. Returns null for other texts, such
+ * as `1.5.2` and `7,5`.
  */
 function sizeOf(digits: string): number | null {
   if (/^\d+(?:\.\d+)?$|^\.\d+$/.test(digits)) return Number(digits)

@@ -26,7 +26,7 @@ const brackets = '()[]'
 const MAX_LETTERS = 2
 
 /**
- * Both texts are LaTeX or plain text.
+ * Whether an answer is correct. Both texts are LaTeX or plain text.
  * @throws OutOfBudget
  */
 export function gradeAnswer(given: string, truth: string, budget: Budget): boolean {
@@ -93,7 +93,7 @@ export function lastBoxedContent(text: string): string | null {
 }
 
 /**
- * Returns null if the answer cannot be parsed.
+ * Parses an answer. Returns null if the answer cannot be parsed.
  * @throws OutOfBudget
  */
 export function readAnswer(answer: string, budget: Budget): Node | null {

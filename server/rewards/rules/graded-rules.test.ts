@@ -36,7 +36,7 @@ describe('the shared grading', () => {
     ['x+1', '1+x', true],
     ['(1, 2)', '(1,2)', true],
     ['(\\sqrt{4},2)', '(2,2)', false],
-    // An equal fraction in other terms is incorrect, and so is an expression in place of an integer.
+    // An equal fraction with different terms is incorrect, and so is an expression in place of an integer.
     ['\\frac{2}{4}', '\\frac{1}{2}', false],
     ['\\sqrt{25}', '5', false],
     ['6', '5', false],

@@ -36,7 +36,7 @@ export function ruleForDataSource(dataSource: string): Rule | undefined {
   return exact.get(dataSource) ?? prefixes.find(({ prefix }) => dataSource.startsWith(prefix))?.rule
 }
 
-/** Finds the rule that `reward.function` names, which then scores every data source. */
+/** Finds a rule by the name in `reward.function`. A rule that is named there scores every data source. */
 export function ruleByName(name: string): Rule | undefined {
   return rules.find((rule) => rule.name === name)
 }

@@ -21,7 +21,7 @@ export interface RecordedFunction {
   kwargs: Record<string, unknown>
   outcome: RewardOutcome
   tookMs: number
-  /** The samples that a manager class scored by its wrapped scorer, with the outcomes. */
+  /** The samples that a manager class scored with its wrapped scorer, and their outcomes. */
   inner: { sample: RewardSample; outcome: RewardOutcome }[]
 }
 
@@ -34,7 +34,7 @@ export function answered(calls: RecordedCalls): RecordedCalls {
   }
 }
 
-/** Calls made while a sample was scored; each list is in order of the calls' start. */
+/** Calls made while a sample was scored; each list is in the order in which the calls started. */
 export interface RecordedCalls {
   scores: RecordedScore[]
   chats: RecordedChat[]

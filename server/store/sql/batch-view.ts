@@ -177,7 +177,7 @@ export interface SampleDetailRow extends SampleRow, DetailFields {
   /** Set if retention removed the texts of the sample's batch. */
   texts_removed_at: Date | null
   dispatched_at: Date | null
-  /** Key of the prompt in hexadecimal, or null if the prompt has no visits. */
+  /** Key of the prompt in hexadecimal, or null if the table `prompt` has no row for it. */
   prompt_key: string | null
   prompt: string | null
   response: string | null

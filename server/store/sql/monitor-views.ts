@@ -182,7 +182,7 @@ export async function runsWithSetting(
   )
 }
 
-/** A setting with only null fields is deleted. */
+/** Stores a monitor's setting, or deletes it if all its fields are null. */
 export async function setMonitorSetting(
   db: Database,
   setting: {

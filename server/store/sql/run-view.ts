@@ -140,7 +140,7 @@ export interface RewardChangeRow {
   before: string
 }
 
-/** The newest steps of a range at which any field of the reward changed. */
+/** The newest steps, within a range of steps, at which any field of the reward changed. */
 export async function rewardChanges(
   db: Database,
   { runId, split, first, last }: StepsOfRun,
@@ -169,7 +169,7 @@ export interface ServerChangeRow {
   step: number
 }
 
-/** The newest registrations and removals of the servers of a batch's models, newest first. */
+/** The newest registrations and removals of servers for the models of a batch's reward, newest first. */
 export async function serverChanges(
   db: Database,
   batchId: number,

@@ -77,7 +77,7 @@ const HIT = `case
   when (ground_truth::json #>> '{}') ilike $4 then 2
   else 0 end`
 
-/** A prompt of chat messages starts at the user's first message. */
+/** The start of a sample's texts. For a prompt of chat messages, this is the start of the user's first message. */
 export interface TextStart extends SampleKey {
   prompt: string
   response: string

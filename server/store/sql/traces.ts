@@ -17,7 +17,7 @@ export interface TracedBatch {
   mean: number | null
   startedAtMs: number
   endedAtMs: number
-  /** Time since its end, ms. */
+  /** Time since the end of the batch, ms. */
   endedAgoMs: number
   trace: TraceContext
 }

@@ -58,7 +58,7 @@ export async function fillTarget(
         manager: ['naive', 'dapo', { path: 'length.ts' }],
         path: ['length.ts', '../../package.json', 'none.ts'],
         url: [rm.url, ...ADDRESSES],
-        // Long polls would only wait.
+        // Short, because a longer poll would only delay the test.
         waitMs: [0, 1, 20],
         timeoutMs: [50, 500, 5_000],
         policy: ['least_connections', 'round_robin', 'group_affinity'],

@@ -8,7 +8,7 @@ import { exposition } from './prometheus.ts'
 /** Time that /health waits for its probe before it answers 503 (`SGLANG_HEALTH_CHECK_TIMEOUT`). */
 const HEALTH_TIMEOUT_MS = 20_000
 
-/** OpenAI routes return flat errors; native routes return nested errors. */
+/** An error of SGLang's OpenAI routes, which is flat. Errors of its native routes are nested. */
 function openAiError(status: number, message: string): Answer {
   const type = status < 500 ? 'BadRequestError' : 'InternalServerError'
   return json(status, { object: 'error', message, type, param: null, code: status })
