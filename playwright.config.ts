@@ -23,7 +23,7 @@ export default defineConfig({
   ...(full ? {} : { testIgnore: '**/*.full.spec.ts', grepInvert: /@full/ }),
   globalSetup: './e2e/fixtures/global-setup.ts',
   outputDir: 'test-results/playwright',
-  timeout: 60_000,
+  timeout: 120_000,
   fullyParallel: false,
   // Two workers with their services and browsers would share two cores and take longer than one.
   workers: 1,

@@ -68,8 +68,9 @@ const EXCLUDED = [
 const ALL = {
   environment: 'node',
   pool: 'forks',
-  testTimeout: 60_000,
-  hookTimeout: 60_000,
+  // These only end a test that would wait forever. A test with two starts of a service can take 60 s on a busy machine.
+  testTimeout: 180_000,
+  hookTimeout: 180_000,
   // The default of 1 s is too short for a busy machine.
   expect: { poll: { timeout: 30_000 } },
 } as const
