@@ -40,7 +40,7 @@ const TABLES: Readonly<Record<string, () => Table>> = {
     head: ['part', 'columns'],
     rows: [
       ['rollout', codes(EXPORTED_ROLLOUT_COLUMNS)],
-      ['result; times have microsecond precision', codes(EXPORTED_RESULT_COLUMNS)],
+      ['result', codes(EXPORTED_RESULT_COLUMNS)],
     ],
   }),
   'parquet-types': () => ({

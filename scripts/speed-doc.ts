@@ -36,7 +36,7 @@ const PARTS: Record<string, (lines: readonly Line[]) => string | null> = {
       seeded.isUnchanged === true ? '' : `, seeded and rolled up in ${count(seeded.seconds)} s`
     return [
       `${count(seeded.samples)} samples in ${count(seeded.batches)} batches${made}. ${machine(lines)}`,
-      `Slowest page: ${count(all.slowestP50Ms)} ms at the median, ${count(all.slowestP95Ms)} ms at the 95th percentile; all ${count(all.queries)} queries: ${count(all.p50Ms)} ms at the median, ${count(all.p95Ms)} ms at the 95th percentile, ${count(all.maxMs)} ms at most.`,
+      `Highest values of one query: p50 ${count(all.slowestP50Ms)} ms, p95 ${count(all.slowestP95Ms)} ms. All ${count(all.queries)} requests together: p50 ${count(all.p50Ms)} ms, p95 ${count(all.p95Ms)} ms, maximum ${count(all.maxMs)} ms.`,
       '',
       '| page | first, ms | p50, ms | p95, ms | KiB |',
       '|---|---:|---:|---:|---:|',

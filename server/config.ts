@@ -127,7 +127,7 @@ export const Settings = z.object({
     .regex(/^[0-9a-f]{8}$/, 'expected the id of the key, which a refused start prints')
     .optional()
     .describe(
-      'id of a [lost secrets key](deployment.md#a-lost-secrets-key), which a server may replace at its start',
+      'id of a [lost secrets key](deployment.md#a-lost-secrets-key) that a server may replace when it starts',
     ),
   REWARDOPS_FUNCTIONS_DIR: z
     .string()

@@ -150,7 +150,7 @@ function processFamilies(figures: ProcessFigures): Family[] {
     ),
     counter(
       'orphaned_samples_total',
-      'Pending samples that had lost their job in the queue and were queued again. A value above 0 is a defect: please report it.',
+      'Pending samples that had lost their job in the queue and were queued again. A value above 0 indicates a bug: please report it.',
       single(figures.orphanedSamples),
     ),
     counter(

@@ -61,17 +61,17 @@ export const MONITOR_READERS: Record<MonitorName, MonitorReader> = {
   },
   variance_collapse: {
     figure:
-      'mean standard deviation of the scores within a group ÷ its median over the previous 20 batches. Needs 5 earlier batches with at least 8 groups',
+      'mean within-group standard deviation of the scores ÷ its median over the previous 20 batches. Needs 5 earlier batches with at least 8 groups',
     read: readCollapse,
   },
   ceiling: {
     figure:
-      'share of scores in the highest 1 % of the score range of this and the previous 20 batches. If all of these scores are equal, they count here if they are above 0',
+      'share of scores in the highest 1 % of the score range of this and the previous 20 batches. If all of these scores are equal and above 0, every score counts',
     read: (watched) => readEnd(watched, 'top'),
   },
   floor: {
     figure:
-      'share of scores in the lowest 1 % of the same range. If all of these scores are equal, they count here if they are 0 or less',
+      'share of scores in the lowest 1 % of the same range. If all of these scores are equal and at most 0, every score counts',
     read: (watched) => readEnd(watched, 'bottom'),
   },
   component_dominance: {

@@ -11,7 +11,7 @@ export function markdownOf(planned: Planned[], outcomes: Outcome[], date: string
   return [
     '# Tested engines',
     '',
-    'These checks ran on a CPU against real vLLM and llama.cpp servers with tiny models of random weights, and against',
+    'These checks ran on a CPU against real vLLM and llama.cpp servers with tiny randomly initialized models, and against',
     '[`rewardops serve-reward`](python.md#reward-functions-in-python). [Engine tests](../testkit/engines/README.md) describes',
     'how to run them. The check `detection` tests whether registration finds the engine and the',
     '[route](servers.md#route-and-label). The check `scores` compares the scores with logits from `transformers`.',

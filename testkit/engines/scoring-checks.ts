@@ -45,7 +45,7 @@ export function detection(route: RouterServer['route']): Check {
       must(engine === release.engine, `engine ${engine}`)
       // llama.cpp's wheel has its own build numbers.
       if (engine === 'vllm') must(version === release.version, `version ${version}`)
-      must(found === route, `route ${found}, not ${route}`)
+      must(found === route, `found route ${found} instead of ${route}`)
       must(state === 'ready', `${state}: ${stateCause}`)
       const { maxModelLen: served = 1024 } = context.engine.serving
       must(maxModelLen === served, `max context ${maxModelLen}, not ${served}`)
@@ -205,7 +205,7 @@ export const load: Check = {
 }
 
 export const killed: Check = {
-  name: 'engine killed in mid-batch',
+  name: 'engine killed mid-batch',
   async run(context) {
     const { service, model, pool, engine } = context
     const samples = samplesOf(KILLED, `killed-${model}`)

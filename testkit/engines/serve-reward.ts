@@ -10,7 +10,7 @@ const CLIENT = join(import.meta.dirname, '../../packages/client-python/src')
 const MODEL = 'zero-or-one'
 
 /** Name of the check of `rewardops serve-reward`, which needs no engine. */
-export const SERVE_REWARD_CHECK = 'a 0/1 function is ready and scores'
+export const SERVE_REWARD_CHECK = 'registration and scores of a 0/1 function'
 
 export async function checkServeReward(service: Service): Promise<Outcome> {
   const check = SERVE_REWARD_CHECK

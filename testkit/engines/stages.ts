@@ -82,7 +82,7 @@ const PROCESS_REWARD_MODEL: Stage = {
 
 /** Checks that a server whose score is 1.0 for every text (a softmax over one label) gets no traffic. */
 const constantHead: Check = {
-  name: 'not supported: gets no traffic, and registration says why',
+  name: 'unsupported model kept from traffic, with the reason',
   async run({ get }) {
     const detail = await get().catch(() => null)
     if (detail === null) return 'not registered'
@@ -99,7 +99,7 @@ const constantHead: Check = {
 
 /** Checks that a server whose raw scores do not match the activated scores gets no traffic. */
 const unrelatedScores: Check = {
-  name: 'not supported: is quarantined, and registration says why',
+  name: 'unsupported model quarantined, with the reason',
   async run({ get }) {
     const { state, selfTest: found } = await get()
     must(state !== 'ready', `ready, self-test ${found?.verdict}: ${found?.detail}`)
@@ -110,7 +110,7 @@ const unrelatedScores: Check = {
 
 /** Checks that the service reports scores that are probabilities (a softmax over two labels) as such. */
 const probabilityHead: Check = {
-  name: 'registered as returning probabilities',
+  name: 'probabilities reported at registration',
   async run({ get }) {
     const { state, stateCause, selfTest: found, warnings } = await get()
     const reported = [stateCause, found?.detail, ...warnings].filter(Boolean).join(' ')
@@ -124,7 +124,7 @@ const probabilityHead: Check = {
 
 /** Checks that the service reports how prompt and response are joined, because llama.cpp adds no separator. */
 const concatenated: Check = {
-  name: 'reports how prompt and response are joined',
+  name: 'joining of prompt and response reported',
   async run({ get }) {
     const { warnings, selfTest: found } = await get()
     const reported = [...warnings, found?.detail].filter(Boolean).join(' ')
