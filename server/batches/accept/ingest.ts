@@ -51,9 +51,7 @@ export class Ingest {
     await this.#early?.send(this.#draft)
   }
 
-  /**
-   * Stores the samples at the end of the body, and resolves after the commit. Throws RewardOpsError; then call `drop`.
-   */
+  /** Ends the body and stores its samples. Resolves after the commit. Throws RewardOpsError; then call `drop`. */
   async finish(): Promise<SubmitResult | AppendResult> {
     const body = this.#splitter.finish()
     const { samples, ...rest } = asObject(body)
