@@ -37,7 +37,10 @@ import { DRAIN_REQUESTED, isDrainingToSleep } from './sleep-cycle.ts'
 const STEADY_MS = 60_000
 /** Time for which background work is retried during an outage of the database, ms. */
 const OUTAGE_MS = 120_000
-/** Time reserved during a stop for recording the ends of the processes, ms. The database may not answer. */
+/**
+ * Time reserved during a stop for recording the ends of the processes, ms. The stop goes on even if the database is
+ * down.
+ */
 const RECORD_MS = 500
 /** Interval at which to look for the next report of another server process, ms. Reports are due every second. */
 const REPORT_LOOK_MS = 200
