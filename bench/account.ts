@@ -36,7 +36,7 @@ import { benchFolder, type Emit, type OpenService, openService } from './harness
 import { median, pairedDifference, rounded } from './statistics.ts'
 import { USUAL_SHAPE } from './texts.ts'
 
-/** Without `--against`, `pairsAlone` replaces `pairs`. */
+/** Default options. Without `--against`, `pairsAlone` replaces `pairs`. */
 export const ACCOUNT_DEFAULTS = {
   samples: USUAL_SHAPE.samples,
   batches: 2,

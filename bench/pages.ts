@@ -168,7 +168,7 @@ function queryNames(): string[] {
     .map(([name]) => name)
 }
 
-/** Paged lists are queried at the first, a middle and the last page. */
+/** The queries of all pages. Paged lists are queried at the first, a middle and the last page. */
 export async function pageQueries(ask: Ask): Promise<PageQuery[]> {
   const newest = (await ask('batches.list', { limit: 1 })).data as {
     items: { batchId: string }[]

@@ -88,13 +88,13 @@ for (const kind of Object.keys(ports) as Kind[]) {
       if (url.pathname !== PREFIX && !url.pathname.startsWith(`${PREFIX}/`)) outside.push(url.href)
     })
 
-    // The cookie is not sent to other services of the host.
     await page.goto(`${address}/batches?status=running`)
     await page.waitForURL(`${address}/login?next=%2Fbatches%3Fstatus%3Drunning`)
     await page.getByLabel('API key').fill(KEY)
     await page.getByRole('button', { name: 'Sign in' }).click()
     await page.waitForURL(`${address}/batches?status=running`)
     await expectLive(page)
+    // With this path, the cookie is not sent to other services of the host.
     expect((await context.cookies()).map((cookie) => cookie.path)).toEqual([PREFIX])
 
     const run = `below-a-prefix-${ports[kind]}`

@@ -80,8 +80,8 @@ async function main([name = '', ...given]) {
 
 function run(node, { entry, node: options = [], args = [], env = {}, watched = false }, given) {
   const path = [join(root, 'node_modules/.bin'), process.env.PATH].filter(Boolean).join(delimiter)
-  // A watched entry is a grandchild of this process and does not inherit the pipe. There, the descriptor would be
-  // another file.
+  // A watched entry is a grandchild of this process and does not inherit the pipe. Its descriptor 3 would be another
+  // file.
   const tied = watched ? [] : ['--import', new URL('exit-with-parent.mjs', import.meta.url).href]
   const child = spawn(node, [...tied, ...options, join(root, entry), ...args, ...given], {
     stdio: ['inherit', 'inherit', 'inherit', watched ? 'ignore' : 'pipe'],

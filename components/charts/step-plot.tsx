@@ -210,7 +210,7 @@ export function StepArea({
   )
 }
 
-/** A dot at a point of a line. A point that only another run has gets no dot. */
+/** A dot at a point of a line. A point that belongs only to another run has no dot. */
 function PointDot({
   cx,
   cy,

@@ -27,8 +27,8 @@ export interface PlannerDraft {
   steps: string
   mini: string
   /**
-   * Limits of concurrent rewards per server, such as `256, none`. If empty, the recorded limit and no limit are
-   * planned.
+   * Limits of concurrent rewards per server, such as `256, none`. If empty, the plan compares the recorded limit with
+   * no limit.
    */
   limits: string
   servers: string

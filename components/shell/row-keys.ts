@@ -11,7 +11,10 @@ function targetIn(row: HTMLElement): HTMLElement | null {
   )
 }
 
-/** A focusable row that is still loading is its own target. */
+/**
+ * The visible rows, each with the element that takes the focus. A focusable row that is still loading takes the focus
+ * itself.
+ */
 function rowTargets(): { row: HTMLElement; target: HTMLElement }[] {
   return [...document.querySelectorAll<HTMLElement>(ROWS)].flatMap((row) => {
     const target = targetIn(row) ?? (row.hasAttribute('tabindex') ? row : null)

@@ -10,7 +10,7 @@ export interface MenuAction {
   icon?: ReactNode
   danger?: boolean
   disabled?: boolean
-  /** Null if the user may run the action. */
+  /** The reason why the user cannot run the action; absent or null if the user can run it. */
   refused?: string | null
   apart?: boolean
   onSelect(): void

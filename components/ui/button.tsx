@@ -15,8 +15,7 @@ export function buttonClass(variant: keyof typeof VARIANTS = 'plain', small = fa
 
 /**
  * While its action runs (`busy`), the button ignores clicks but stays focusable, because a disabled button loses the
- * focus. `refused` is the reason why the user may not press it; the button stays focusable so that its tooltip can be
- * read.
+ * focus. `refused` says why the user lacks the permission; the button stays focusable, so that its tooltip can be read.
  */
 export function Button({
   variant = 'plain',

@@ -93,7 +93,7 @@ export class ServiceClient {
     return this.#call<T>(`/api/trpc/${path}${search}`, null, options)
   }
 
-  /** A string input is sent unchanged, as JSON. @throws CliError */
+  /** Calls a mutation. An input that is a string is sent unchanged, as JSON. @throws CliError */
   mutate<T>(path: string, input: unknown, options: CallOptions = {}): Promise<T> {
     const body = typeof input === 'string' ? input : JSON.stringify(input)
     return this.#call<T>(`/api/trpc/${path}`, body, options)

@@ -57,7 +57,8 @@ const POLICY = 'retention'
 
 /**
  * Removes old data or a run. It first marks the batches, so that pages show the removal immediately, and then deletes
- * in transactions of about 2,000 rows. Only one process at a time removes data. If it crashes, another one continues.
+ * in transactions of about 2,000 rows. Only one process at a time removes data. If that process crashes, another
+ * process continues.
  *
  *   policy or run ─▶ running ─mark─▶ drop days ─▶ delete rows ─▶ prune events ─▶ done
  *                       └──cancel──▶ cancelled (batches whose removal has not begun are kept)

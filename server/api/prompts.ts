@@ -29,7 +29,7 @@ export const promptsRouter = router({
     .input(PromptCountsInput)
     .query(({ ctx, input }) => ctx.prompts.counts(input)),
   /**
-   * Returns a prompt with its visits.
+   * Returns a prompt with its visits. A visit is one group of the prompt in one step.
    * @throws run_not_found, prompt_not_found
    * @example {"run": "gsm8k-grpo", "key": "0f343b0931126a20f133d67c2b018a3b"}
    */
@@ -56,7 +56,8 @@ export const promptsRouter = router({
     .input(PromptStepsInput)
     .query(({ ctx, input }) => ctx.prompts.steps(input)),
   /**
-   * Draws prompts for the next step, for curricula and dynamic sampling. Only prompts with a visit can be drawn.
+   * Draws prompts for the next step, for curricula and dynamic sampling. Only prompts that an earlier step used can be
+   * drawn.
    * @throws run_not_found, no_pass_rates
    * @example {"run": "gsm8k-grpo", "strategy": "thompson", "n": 128}
    */

@@ -45,7 +45,7 @@ export class Sweeps {
     log: Logger
     closeBatch: (id: number) => Promise<void>
     isTurn?: () => Promise<boolean>
-    /** Whether workers that lost the connection to the database may not have reported yet. */
+    /** True for some time after an outage of the database, while disconnected workers may still have to report. */
     isRecovering?: () => boolean
   }) {
     this.#db = options.db

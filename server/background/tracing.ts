@@ -92,7 +92,10 @@ export class Tracing {
     await this.#exporter.shutdown()
   }
 
-  /** Returns the trace that the request's headers name, or a new one if the sampler selects the request, or null. */
+  /**
+   * Returns the trace that the request's headers name. If the headers name none, returns a new trace if the sampler
+   * selects the request, otherwise null.
+   */
   contextOf(headers: IncomingHttpHeaders): TraceContext | null {
     const given = traceOfHeaders(headers)
     const traceId = given?.traceId ?? randomBytes(16).toString('hex')

@@ -66,8 +66,8 @@ export const PlannerInput = z.strictObject({
   source: PlannerSource,
   /**
    * Trainer times per step. The recorded trainer time is the recorded step time minus the recorded reward wait. The
-   * part of it that the given times do not cover is split over the omitted times in the ratio 40 : 43 : 120. If no
-   * trainer time is recorded, omitted times are 40, 43 and 120 s.
+   * part of the trainer time that the given times do not cover is split over the omitted times, in the ratio
+   * 40 : 43 : 120. If no trainer time is recorded, omitted times are 40, 43 and 120 s.
    */
   phases: z.strictObject({
     rolloutMs: ms.optional(),

@@ -17,7 +17,7 @@ export interface WorkerServerStats {
   waiting?: number
 }
 
-/** Maximum number of listed workers. Live workers are listed first, and the newest first among them and the others. */
+/** Maximum number of listed workers. Live workers come before ended ones, and newer workers before older ones. */
 export const MAX_LISTED_WORKERS = 200
 
 /** The report of a worker process, as stored in its table row. */

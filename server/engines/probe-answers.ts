@@ -49,7 +49,7 @@ export async function listModels(fetch: EngineFetch, path: string): Promise<Mode
   }
 }
 
-/** 408 and 429 mean that the server is busy. */
+/** Whether an answer means that the server lacks the route. 408 and 429 do not: they mean that the server is busy. */
 function isMissing({ status }: EngineReply): boolean {
   return (status >= 400 && status < 500 && status !== 408 && status !== 429) || status === 501
 }

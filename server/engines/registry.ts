@@ -9,8 +9,9 @@ import { tei } from './tei.ts'
 import { vllm } from './vllm.ts'
 
 /**
- * In the order of auto-detection. No route identifies the last three, so auto-detection sends them requests: custom
- * scorers get an empty list of samples, and OpenRLHF gets a short text.
+ * The engines in the order of auto-detection. No GET route identifies the last three, so auto-detection sends POST
+ * requests: an empty object to /v1/chat/completions, an empty list of samples to custom scorers, and a short text to
+ * OpenRLHF.
  */
 const engines: Readonly<Record<EngineName, Engine>> = {
   tei,

@@ -58,7 +58,7 @@ const BAD_REQUEST = [
  */
 const TIMEOUTS = { keepAliveTimeout: 65_000, requestTimeout: 600_000 }
 
-/** With a certificate and its key, the listener speaks TLS only. */
+/** Creates the HTTP server that passes requests to `routes`. With `tls`, the server speaks TLS only. */
 export function createListener(
   access: Access,
   routes: Routes,

@@ -15,9 +15,9 @@ const ROWS = 1_000_000
 const STEPS = 4
 const GROUP = 8
 /**
- * Maximum resident memory, in MiB. The CLI reaches 340 MiB with 400,000 rows and 315 MiB with a million, of which 40 to
- * 90 MiB are in use, because V8 frees memory late. The server reaches 330 MiB with 60,000 rows and 540 MiB with a
- * million. A million rows in memory would add 700 MiB.
+ * Maximum resident memory, in MiB. The CLI reaches 340 MiB with 400,000 rows and 315 MiB with a million. Only 40 to 90
+ * MiB are in use, because V8 frees memory late. The server reaches 330 MiB with 60,000 rows and 540 MiB with a million.
+ * A million rows in memory would add 700 MiB.
  */
 const MAX_CLI_MB = 448
 const MAX_SERVER_MB = 768

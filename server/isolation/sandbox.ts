@@ -35,9 +35,9 @@ export interface SandboxOptions {
   /** The user and group to run as. Only root can choose others. Default: those of this process. */
   user?: { uid: number; gid: number }
   /**
-   * A filter for the sandboxes that the program itself starts. The program needs calls that a filter denies, so
-   * bubblewrap loads no filter. Instead, the program reads this filter from the descriptor after the last one of
-   * `stdio`.
+   * The seccomp filter for the sandboxes that the program itself starts. The program needs system calls that the filter
+   * denies, so bubblewrap does not load the filter. Instead, the program reads this filter from the descriptor after
+   * the last one of `stdio`.
    */
   filterForChildren?: Buffer
   /** As for `spawn`, with at least three entries. Further descriptors keep their index in the sandbox. */

@@ -37,7 +37,10 @@ import { DRAIN_REQUESTED, isDrainingToSleep } from './sleep-cycle.ts'
 const STEADY_MS = 60_000
 /** Time for which background work is retried during an outage of the database, ms. */
 const OUTAGE_MS = 120_000
-/** Time reserved during a stop for recording the ends of the processes, ms. The database may not answer. */
+/**
+ * Time reserved during a stop for recording the ends of the processes, ms. The stop goes on even if the database is
+ * down.
+ */
 const RECORD_MS = 500
 /** Interval at which to look for the next report of another server process, ms. Reports are due every second. */
 const REPORT_LOOK_MS = 200
@@ -55,7 +58,7 @@ export interface LaunchOptions {
   env: NodeJS.ProcessEnv
   servers: readonly LaunchServerInput[]
   allowCalls: boolean
-  /** Id of this server process. Unset if there is no other process. */
+  /** Id of this server process. Unset if no other server process can exist. */
   processId?: number
 }
 
@@ -151,11 +154,11 @@ export class ServerLauncher {
   }
 
   /**
-   * The host of another running server process that launched a server, or null if there is none. Files and processes of
-   * this data folder do not show who launched it last, because another service may have launched it while this one was
-   * down. A service that was killed on another host seems to run at first, so it counts only once it has reported
-   * again, or if this process stops before that. Looks are counted instead of time, because no service can report
-   * during an outage of the database.
+   * The host of another running server process that launched a server, or null if there is none. The stored launch
+   * decides, not the files and processes of this data folder, because another service may have launched the server
+   * while this one was down. A process counts as running once it reports again, because a process that was killed on
+   * another host leaves a recent report. The process also counts as running if this service stops during the wait. The
+   * wait is a number of looks, not a time, because no process can report during an outage of the database.
    * `outageMs`: time for which reads are retried during an outage.
    */
   async #hostElsewhere({ launch }: ServerRow, outageMs = 0): Promise<string | null> {
@@ -175,9 +178,10 @@ export class ServerLauncher {
   }
 
   /**
-   * Launches a server of the servers file when no other service runs a server of its name any more. Calls to launch,
-   * register or remove the server meanwhile are more recent than the file, so they end the wait. The other service
-   * removes the server itself when it starts without it in its servers file.
+   * Launches a server of the servers file once no other service runs a server of the same name. A call that launches,
+   * registers or removes the server in the meantime is more recent than the file, so the call ends the wait. A removal
+   * as `NOT_IN_FILE` does not: the other service removes a server when it restarts with a servers file that no longer
+   * lists the server.
    */
   async #resumeOnceFree(name: string): Promise<void> {
     const { log, registry, timings } = this.#o
@@ -303,7 +307,8 @@ export class ServerLauncher {
       ...[...this.#running.values()].map(async (supervised) => {
         supervised.stopping = true
         clearTimeout(supervised.timer)
-        // Workers on other machines may still be running, so the state changes before the process ends.
+        // The server's state changes before its process ends, because workers on other machines may still send calls to
+        // the server.
         await withTimeout(this.#gone(supervised.id), RECORD_MS).catch(() => {})
         const leftMs = Math.max(0, withinMs - RECORD_MS)
         await supervised.process?.stop(Math.min(leftMs, this.#o.timings.stopWithinMs))
@@ -337,8 +342,9 @@ export class ServerLauncher {
 
   /**
    * Continues a server of the servers file or of an earlier run: takes over or starts its process, or marks the server
-   * as unreachable. A server that is no longer in the file is removed. Returns false if a service runs the server, or if
-   * its launch is neither `before` nor one of this service that an outage interrupted.
+   * as unreachable. A server that is no longer in the file is removed. Returns false, without a change, if a service
+   * already runs the server, or if the stored launch is neither `before` nor this service's own. (An attempt that an
+   * outage interrupted may have stored this service's launch.)
    */
   #resume(name: string, before: StoredLaunch | null | undefined): Promise<boolean> {
     return this.#inTurn(name, async () => {
@@ -372,7 +378,7 @@ export class ServerLauncher {
     isStart = false,
   ): Promise<number> {
     const { registry, queue, timings } = this.#o
-    // A process that an earlier run left may have another command.
+    // A process that an earlier run left is stopped, because it may have another command.
     await LaunchedProcess.adopt(this.#folder, input.name)?.stop(timings.stopWithinMs)
     const secrets = secretsOf(input)
     const argv = input.command.map((word) => maskSecrets(word, secrets))
@@ -385,7 +391,8 @@ export class ServerLauncher {
         Object.keys(input.env).length === 0 && argv.every((word, i) => word === input.command[i]),
       ...this.#launcher(),
     }
-    // Until the server reports its model, its name is stored as the model. No batch requests a model of that name.
+    // Until the server reports its model, the server's name is stored as the model. No batch requests a model of that
+    // name.
     const model = input.model ?? known?.model ?? input.name
     const pool = input.model == null ? null : poolOfModel(model)
     if (pool !== null) await queue.ensure(pool)
@@ -431,8 +438,8 @@ export class ServerLauncher {
   }
 
   /**
-   * Takes over a process that an earlier run left. Returns false if it has ended meanwhile. It is adopted after the
-   * writes, so that they can be repeated after an outage.
+   * Takes over a process that an earlier run left. Returns false if it has ended meanwhile. The process is adopted
+   * after the writes, so that the writes can be repeated after an outage.
    */
   async #takeOver(
     row: ServerRow,

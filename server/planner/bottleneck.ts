@@ -24,13 +24,13 @@ export interface Bottleneck {
 const MAX_REPLAYED_CALLS = 20
 /** Number of calls replayed between two yields, about 0.1 ms of work. */
 const CALLS_PER_YIELD = 256
-/** Minimum scores of a server; fewer do not show its speed. */
+/** Minimum number of scores of a server; fewer do not show its speed. */
 const MIN_SCORES = 2
 /** A server can be the bottleneck if its median call time is at least this multiple of the other servers' median. */
 const MIN_RATIO = 1.5
-/** Minimum time that the cause costs, as a share of the batch's time. */
+/** A bottleneck costs at least this share of the batch's time. */
 const MIN_COST = 0.1
-/** Minimum ratio of the cause's cost to that of any other server. Below it, no server is the cause. */
+/** A bottleneck costs at least this many times as much time as any other server. */
 const MIN_LEAD = 2
 
 /**

@@ -4,10 +4,10 @@ import { ASSUMED_PHASES, type Phases } from '../contract/strategies.ts'
 const PHASES = Object.keys(ASSUMED_PHASES) as (keyof Phases)[]
 
 /**
- * Completes the given trainer times. If the trainer waits for every reward before it trains, the trainer
- * time is the recorded step time minus the recorded reward wait. The part of it that the given times do not cover is
- * split over the missing times in the proportions of the assumed times. If the trainer time is zero or negative, rewards
- * and training overlapped, and the missing times are the assumed ones.
+ * Completes the given trainer times. If the trainer waits for every reward before it trains, the trainer time is the
+ * recorded step time minus the recorded reward wait. The part of the trainer time that the given times do not cover is
+ * split over the missing times in the proportions of the assumed times. If the trainer time is zero or negative,
+ * rewards and training overlapped, and the missing times take their assumed values.
  */
 export function trainerTimes(
   given: PlannerInput['phases'],

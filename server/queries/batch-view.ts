@@ -54,7 +54,7 @@ export class BatchViews {
     const row = await this.#reader.row(batchId)
     const memo = row.completed_at === null ? this.#running : this.#ended
     const [view, rescores] = await Promise.all([
-      // The cache key includes whether the roll-up exists, because an ended batch may not have one yet.
+      // The cache key includes whether the roll-up exists, because a batch gets its roll-up some time after its end.
       memo.get(
         `${row.id} ${row.min === null} ${row.texts_removed_at} ${row.samples_removed_at}`,
         () => this.#compute(row),

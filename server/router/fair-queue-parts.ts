@@ -121,7 +121,7 @@ export class Flow<T extends FairItem> {
     return fresh !== null && comesBefore(fresh.first, begun.first) ? fresh.first : begun.first
   }
 
-  /** Returns null if no item is accepted within the allowed number of checks. */
+  /** Returns the next accepted item, or null if no item is accepted within the allowed number of checks. */
   find(accept: (item: T) => boolean, checks: Checks): Entry<T> | null {
     const begun = findIn(this.begun, accept, checks)
     const fresh = findIn(this.fresh, accept, checks)

@@ -61,7 +61,8 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
   }
 
   /**
-   * A sample's time limit starts at its first dispatch. Until then, it limits only the time without a healthy server.
+   * Admits a sample to its pool. The sample's time limit starts at its first dispatch. Until then, it limits only the
+   * time during which no server is healthy.
    */
   begin(sample: RoutedSample, nowMs: number): void {
     sample.pool.sampleCount++
@@ -75,7 +76,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     for (const sample of this.#samples.all()) this.#fail(sample, 'cancelled', detail)
   }
 
-  /** Called every 100 ms while there are samples. */
+  /** Splits slow micro-batches. Called every 100 ms while there are samples. */
   look(nowMs: number): void {
     this.#microBatcher.look(nowMs)
   }

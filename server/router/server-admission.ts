@@ -14,8 +14,8 @@ import { storedChatTemplate } from './chat-template.ts'
 
 export { type Calibration, calibrationDiffers, differingText } from '../engines/calibration.ts'
 /**
- * Operations on servers other than routing: probing, testing scores, sleep and wake. Modules that use the router may
- * not import the engines, so they import these from here.
+ * Operations on servers other than routing: probing, testing scores, sleep and wake. Modules that use the router must
+ * not import the engines, so they import these operations from here.
  */
 export { setEgressPolicy } from '../engines/egress.ts'
 export type { EngineName, ProbeFailure, SleepLevel } from '../engines/engine.ts'

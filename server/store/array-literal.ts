@@ -13,7 +13,7 @@ export function plainArray(values: readonly (number | boolean | null)[]): string
 const SPECIAL = /["\\]/
 const ALL_SPECIAL = /["\\]/g
 
-/** The texts must not contain NUL characters. */
+/** Like {@link plainArray}, for texts. They must not contain NUL characters. */
 export function textArray(values: readonly (string | null)[]): string {
   let out = '{'
   for (let i = 0; i < values.length; i++) {

@@ -90,7 +90,7 @@ export class CopyBinary {
     return { block: this.#block, start: this.#rowStart, end: this.#at }
   }
 
-  /** JSON is sent as text. */
+  /** Adds a value of the given type. JSON is sent as text. */
   value(type: ColumnType, value: ColumnValue): void {
     if (value === null) this.null()
     else if (type === 'int2') this.int2(value as number)
@@ -125,7 +125,7 @@ export class CopyBinary {
     )
   }
 
-  /** `value` must not contain NUL or lone surrogates. */
+  /** Adds a text, which must not contain NUL or lone surrogates. */
   text(value: string): void {
     const bytes = this.#block.write(value, this.#at + 4, 'utf8')
     this.#block.writeInt32BE(bytes, this.#at)

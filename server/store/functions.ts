@@ -37,7 +37,7 @@ export const FUNCTIONS_SCHEMA = `${PREFIX}${createHash('sha256').update(sources.
 
 /**
  * Makes this program's functions visible to a session. Their schema comes last in the path, so that the session creates
- * no tables in it: the schema is dropped with its version.
+ * no tables in the schema, which is dropped once no process uses its version.
  */
 export const USE_FUNCTIONS = `select set_config('search_path', current_setting('search_path') || ', ${FUNCTIONS_SCHEMA}', false)`
 

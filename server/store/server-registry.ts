@@ -146,7 +146,7 @@ export class ServerRegistry {
     await this.changed()
   }
 
-  /** Two registrations of one model may arrive at the same moment. */
+  /** Creates a model's pool unless it exists. Two registrations of one model may arrive at the same moment. */
   async #ensurePool(name: string, model: string): Promise<void> {
     await this.#db.rows(
       'ensure-pool',
@@ -192,7 +192,7 @@ export class ServerRegistry {
     )
   }
 
-  /** `facts` is null if the server did not answer. */
+  /** Stores the result of a probe. `facts` is null if the server did not answer. */
   async probed(id: number, facts: ProbedFacts | null): Promise<void> {
     await this.#prisma.server.update({
       where: { id },

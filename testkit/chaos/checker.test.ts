@@ -306,7 +306,7 @@ test('a text that is scored again breaks `calls`, unless a worker was killed or 
   expect(lawsBroken(history)).toEqual(['calls'])
   const kill: HistoryEvent = { e: 'fault', at: late + 20, kind: 'worker-kill', what: 'worker' }
   expect(lawsBroken(withEvents(history, [kill]))).toEqual([])
-  // An earlier outage does not shorten the time in which a result may be unwritten.
+  // A killed worker explains the second call, even if an outage ended before the first call.
   const unready: HistoryEvent = { e: 'ready', at: late - 5_000, server: 0, status: 503 }
   const ready: HistoryEvent = { ...unready, at: late - 4_000, status: 200 }
   const earlier: HistoryEvent[] = [

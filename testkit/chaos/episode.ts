@@ -30,8 +30,8 @@ const DELAY_MS = 30
 const MAX_SLOWNESS = 6
 
 /**
- * Statement that writes a row with new pages, because on a full disk a small row may still fit in its table. The commit
- * does not wait for the disk, because that would also store every earlier commit and hide a commit that was
+ * Statement that writes a row too large for existing pages, because on a full disk a small row may still fit in one.
+ * The commit does not wait for the disk, because that would also store every earlier commit and hide a commit that was
  * acknowledged too early.
  */
 const PROBE = `set synchronous_commit = off; insert into chaos_probe select string_agg(md5(random()::text), '') from generate_series(1, 500)`

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { Draws } from './draw.ts'
 import type { ServerSettings } from './options.ts'
 
-/** Distribution of a text's time in ms, independent of its length. */
+/** Distribution of the time that the server takes for a text, in ms. The length of the text has no effect. */
 export type Latency =
   | { kind: 'constant'; ms: number }
   | { kind: 'uniform'; fromMs: number; toMs: number }

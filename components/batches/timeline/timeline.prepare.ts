@@ -165,7 +165,10 @@ export interface TimelineData {
   spanMs: number
 }
 
-/** `chunk` is the number of groups per mini-batch; 0 for no mini-batches. */
+/**
+ * Prepares the rows, stragglers and mini-batches of a timeline. `chunk` is the number of groups per mini-batch; 0 for
+ * no mini-batches.
+ */
 export function prepareTimeline(
   model: TimelineModel,
   options: { sort: TimelineSort; chunk: number },
@@ -210,7 +213,7 @@ const ORDERS: Record<TimelineSort, (a: TimelineRow, b: TimelineRow) => number> =
   stragglerDelay: (a, b) => b.stragglerDelayMs - a.stragglerDelayMs || byCompletion(a, b),
 }
 
-/** A group whose last two samples end together has no straggler. */
+/** Returns the numbers of the groups with a straggler. A group whose last two samples end together has none. */
 function stragglersAmong(rows: readonly TimelineRow[], spanMs: number): Set<number> {
   const tails = rows.flatMap(({ tailMs }) => tailMs ?? [])
   const typical = median(tails)

@@ -10,9 +10,9 @@ import { usageError } from '../exit-codes.ts'
 import { wholeNumber } from '../option-values.ts'
 import { AWAY_MS, batchIdOf } from '../wait-batch.ts'
 
-/** A plan takes up to 2 s, and eight other plans may be queued before it. */
+/** Timeout of the call. A plan takes up to 2 s, and eight other plans may be queued before it. */
 const ANSWER_MS = 60_000
-/** Seconds, from the async reward agent's experiment (verl PR 2854). */
+/** Default time of one reward, in seconds, from the async reward agent's experiment (verl PR 2854). */
 const USUAL_REWARD = '1-40'
 const defaultOf = (phase: keyof Phases) =>
   `default: recorded, else ${ASSUMED_PHASES[phase] / 1_000}`

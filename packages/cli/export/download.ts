@@ -12,7 +12,7 @@ import type { ExportTarget } from './targets.ts'
 
 export interface DownloadQuery {
   format: ExportFormat
-  /** Query parameters of the service. */
+  /** The samples to export, as query parameters of the service. */
   filter: URLSearchParams
   /** Default all. `batchId` and `index` are required, because an export needs them to resume. */
   columns?: readonly string[]
@@ -83,7 +83,8 @@ export async function download(
 }
 
 /**
- * After a broken connection it starts over, because the end of a Parquet file describes all of its rows.
+ * Like {@link download}, for a Parquet file. After a broken connection, the download starts over, because the end of a
+ * Parquet file describes all of its rows.
  * @throws CliError
  */
 export async function downloadParquet(

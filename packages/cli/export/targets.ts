@@ -10,7 +10,7 @@ export interface ExportTarget {
   /** Number of rows already in the target, including a CSV header, and the last row. */
   readonly before: { rows: number; lastRow: Buffer | null }
   write(bytes: Buffer): Promise<void>
-  /** Returns false if the written data cannot be discarded. */
+  /** Discards the written data. Returns false if the target cannot do this. */
   restart(): Promise<boolean>
   finish(): Promise<void>
   /** Ends the export early and keeps the written rows. Returns a note for the user, or null. */
@@ -154,7 +154,10 @@ async function exists(path: string): Promise<boolean> {
   return (await stat(path).catch(() => null)) !== null
 }
 
-/** Null if FILE.part has no complete row. @throws CliError for a row of another format */
+/**
+ * Finds the complete rows of FILE.part. Returns null if it has none besides a CSV header. @throws CliError for a row of
+ * another format
+ */
 async function wholeRows(
   part: string,
   format: ExportFormat,

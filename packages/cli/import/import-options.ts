@@ -8,7 +8,7 @@ export interface ImportOptions {
   step: number | null
   split: 'train' | 'val' | null
   groupSize: number | null
-  /** For rows without a score. If it is empty, the rule of their data source scores them. */
+  /** The reward that scores rows without a score. If it is empty, the rule of the row's data source scores them. */
   reward: Partial<RewardSpec>
   dataSource: string | null
   scores: GivenScores

@@ -41,7 +41,7 @@ export class Ingest {
     })
   }
 
-  /** Throws RewardOpsError at the first invalid byte or sample; then call `drop`. */
+  /** Takes the next bytes of the body. Throws RewardOpsError at the first invalid byte or sample; then call `drop`. */
   async push(chunk: Buffer): Promise<void> {
     this.#splitter.push(chunk)
     if (this.#kind !== 'submit') return
@@ -51,7 +51,7 @@ export class Ingest {
     await this.#early?.send(this.#draft)
   }
 
-  /** Resolves after the commit. Throws RewardOpsError; then call `drop`. */
+  /** Ends the body and stores its samples. Resolves after the commit. Throws RewardOpsError; then call `drop`. */
   async finish(): Promise<SubmitResult | AppendResult> {
     const body = this.#splitter.finish()
     const { samples, ...rest } = asObject(body)

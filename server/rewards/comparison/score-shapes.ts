@@ -66,7 +66,9 @@ export function placeIn(axis: JointAxis): (score: number) => number {
   return placeInBins(axis.edges)
 }
 
-/** A bin includes its lower edge, the last bin both edges. */
+/**
+ * Returns the function that gives the bin of a score. A bin includes its lower edge; the last bin includes both edges.
+ */
 function placeInBins(edges: readonly number[]): (score: number) => number {
   const bins = edges.length - 1
   const low = edges[0] as number

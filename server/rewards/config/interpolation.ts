@@ -1,6 +1,6 @@
 import type { ConfigLeaf } from './config-text.ts'
 
-/** `unresolved` is the leaf's first reference that could not be resolved, or null. */
+/** A leaf with its references resolved. `unresolved` is the first reference that could not be resolved, or null. */
 export type ResolvedLeaf = ConfigLeaf & { unresolved: string | null }
 
 /** Maximum depth of nested references, so that cycles end. */

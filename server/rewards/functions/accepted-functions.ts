@@ -87,7 +87,7 @@ export class AcceptedFunctions {
     const inspecting = this.#load(at, source, role, name)
     if (this.#inspected.size >= MAX_CACHED) this.#inspected.clear()
     this.#inspected.set(key, inspecting)
-    // A failure is not cached, because a retry may find a missing file.
+    // Failures are not cached, because a file that is missing now may exist at the next attempt.
     inspecting.catch(() => this.#inspected.delete(key))
     return inspecting
   }

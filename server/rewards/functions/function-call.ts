@@ -29,7 +29,7 @@ export interface FunctionCall {
   onAbort: (() => void) | null
 }
 
-/** `waitedMs` is how long the call waited for a process. */
+/** The end of a call. `waitedMs` is how long the call waited for a process. */
 export interface EndedCall {
   end: CallEnd['end']
   waitedMs: number

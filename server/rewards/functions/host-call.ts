@@ -46,7 +46,8 @@ export function inputOf(sample: RewardSample, kwargs: Record<string, unknown>): 
 }
 
 /**
- * Returns the members of a group as lists under both names (verl's plural kwargs), with the kwargs as further fields.
+ * Returns the fields of a group's members as lists, each under its camelCase and its snake_case name (verl's plural
+ * kwargs), with the kwargs as further fields.
  */
 export function groupInputOf(
   samples: readonly RewardSample[],

@@ -11,7 +11,7 @@ import type { FromHost, RouterQuestion } from './protocol.ts'
 
 /** Maximum characters of a failure detail, as in storage. */
 const MAX_DETAIL_CHARS = 4_000
-/** Maximum size of a log line with its fields. The process itself truncates earlier. */
+/** Maximum size of a log line with its fields. Function processes truncate their lines to a smaller size. */
 const MAX_LOG_BYTES = 256 << 10
 /** Maximum size of one sample's result: enough for extra info of 2²⁰ characters as UTF-8. */
 const MAX_SCORE_BYTES = 4 << 20

@@ -391,7 +391,7 @@ describe('a truncated reply', () => {
     ['{"score": 8} I', { kind: 'json' }, 8],
     ['{"score": 8', { kind: 'json' }, null],
     ['[[A]] is', { kind: 'verdict' }, 1],
-    // `1` may be the beginning of `10`, and more lines may be missing.
+    // The reply is cut off, so `1` may be the beginning of `10`, and more lines may be missing.
     ['Score: 1', { kind: 'number', label: 'Score' }, null],
     ['Score: 1 as', { kind: 'number', label: 'Score' }, 1],
     ['It has 5 parts', { kind: 'number' }, null],

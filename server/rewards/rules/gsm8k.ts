@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { lastCodePoints } from './python-text.ts'
 import { defineRule, groundTruthText, versionOption } from './rule.ts'
 
-/** Code points at the end of a response that are searched for an answer. */
+/** Number of code points, at the end of a response, that are searched for an answer. */
 const clipCodePoints = 300
 
 const marked = /#### (-?[0-9.,]+)/g

@@ -6,14 +6,14 @@ import { findPython } from '../python-home.ts'
 import { PythonRuns, type PythonRunsOptions } from '../python-runs.ts'
 import { runTests } from '../run-tests.ts'
 
-/** Without a usable interpreter, the tests print the reason and are skipped. */
+/** The interpreter for tests. If none is usable, the tests print the reason and are skipped. */
 export const python = await findPython(null)
 if (!python.ok) console.warn(`vitest: the sandbox is not tested. ${python.reason} ${python.remedy}`)
 
 /** Creates runs for tests. `idle`: number of forks that wait for a job. */
 export const testRuns = (idle = 2): PythonRuns => new PythonRuns(testOptions(idle))
 
-/** `warn` gets the fields of each warning and error. */
+/** Options of `PythonRuns` in tests. `warn` gets the fields of each warning and error. */
 export function testOptions(
   idle: number,
   warn: (fields: object) => void = console.warn,

@@ -1,6 +1,6 @@
 import type { Database } from '../database.ts'
 
-/** Batches that do not exist are left out. */
+/** Returns the run of each batch. Batches that do not exist are left out. */
 export function runsOfBatches(
   db: Database,
   ids: readonly number[],

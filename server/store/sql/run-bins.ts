@@ -131,7 +131,7 @@ export async function runBins(db: Database, steps: BinnedSteps): Promise<RunBinR
   )
 }
 
-/** The mean and the quantiles are weighted by samples. */
+/** A bin's figures for one data source. The mean and the quantiles are weighted by samples. */
 export interface SourceBinRow {
   bin: number
   data_source: string
@@ -173,7 +173,10 @@ export interface ScoreScaleRow {
   values: number[] | null
 }
 
-/** `values` is null if there are more than `most` distinct scores. */
+/**
+ * The range of the scores in these steps, and the distinct scores (`values`). `values` is null if there are more than
+ * `most` of them.
+ */
 export async function scoreScale(
   db: Database,
   steps: BinnedSteps,

@@ -42,7 +42,7 @@ export type ChangeOf = (
   means: readonly number[],
 ) => { change: number; error: number } | null
 
-/** Safe to repeat. Concurrent calls wait for each other. */
+/** Computes and stores the roll-up of a run. Safe to repeat. Concurrent calls wait for each other. */
 export async function storeRunRollUp(
   db: Database,
   runId: number,

@@ -34,8 +34,8 @@ const since = (moment: string) =>
  * were scored or failed after it, and the groups that completed after it.
  *
  * Makes one pass over the batch's samples. The completion order of a sample's group is read from an array by the
- * group's number (numbers are dense from 0), not by a join. With a join planned for small tables, which used the index
- * of the uids, 31,000 samples took 9.7 s instead of 0.2 s.
+ * group's number (numbers are dense from 0), not by a join. A join that was planned for small tables used the index of
+ * the uids, and took 9.7 s instead of 0.2 s for 31,000 samples.
  */
 export async function timelinePart(
   db: Database,

@@ -101,8 +101,8 @@ class Run:
 
     def _execute(self, job):
         """Runs the job and returns the answer, as the service's `RunReport` describes it."""
-        # The tests report the end of loading and of each case. Each report starts a new time limit, but only this many
-        # times, so a program that forges reports gains no time.
+        # The tests report the end of loading and of each case. Each report starts a new time limit, but at most
+        # `reports` times, so a program that forges reports gains no time.
         reports = 0 if job["mode"] == "run" else 1 + len(job["cases"]) - job["first"]
         limits = job["limits"]
         limits["totalCpuS"] = limits["cpuS"] * (1 + reports)

@@ -33,7 +33,7 @@ GRACE_S = 1.0
 MAX_CHECKS = 3
 #: An event loop that has been blocked for this many seconds gets no new calls.
 STALE_S = 1.0
-#: Seconds. A module with torch takes 5 to 20 s to import on a busy disk.
+#: Seconds within which a process must load its function. A module with torch takes 5 to 20 s to import on a busy disk.
 LOAD_S = 300.0
 #: Pauses in seconds before a process is started again, by the number of consecutive failures.
 RESTART_AFTER_S = (0.0, 0.5, 1.0, 2.0, 5.0)
@@ -121,7 +121,7 @@ class _Process:
     def current(self) -> Call | None:
         """The call whose code runs now, or ran when the process ended."""
         number = float(self.state[child.CURRENT])
-        # The function can write to the shared memory.
+        # The function can write to the shared memory, so `number` may be anything.
         return self.calls.get(int(number)) if math.isfinite(number) else None
 
     def turns(self) -> bool:
