@@ -222,7 +222,7 @@ test('a run of 1,200 steps is drawn in bins, and zooms to single steps, by step 
     Awaited<ReturnType<Locator['boundingBox']>>
   >
   await page.mouse.move(x + width * 0.05, y + height / 2, { steps: 4 })
-  await expect(reward.getByText('means of steps')).toBeVisible()
+  await expect(reward.getByText('step means')).toBeVisible()
   await page.mouse.down()
   await page.mouse.move(x + width * 0.1, y + height / 2, { steps: 8 })
   await expect(reward.locator('.recharts-reference-area')).toBeVisible()

@@ -141,7 +141,7 @@ test('keeps order, zoom, rows and mini-batches in the URL', { tag: '@full' }, as
   const before = await window.innerText()
   await page.reload()
   await expect(window).toHaveText(before)
-  await expect(page.getByText('· 3 total')).toBeVisible()
+  await expect(page.getByText('· 3 mini-batches')).toBeVisible()
   await plotOf(page).focus()
   await page.keyboard.press('0')
   await expect(window).toHaveCount(0)

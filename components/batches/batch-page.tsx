@@ -233,7 +233,7 @@ function BatchBottleneck({ batchId }: { batchId: string }) {
   if (server === null) {
     return (
       <p className="border-b px-5 py-2 text-ink-2" data-bottleneck="">
-        No single one of the {formatCount(servers)} servers held up this batch.
+        None of the {formatCount(servers)} servers alone held up this batch.
       </p>
     )
   }

@@ -248,7 +248,7 @@ function LastSample({ group, batchId }: { group: BatchGroupDto; batchId: string 
   return (
     <span
       className="flex items-center gap-2.5"
-      title={`Sample ${group.slowestIndex} finished last: ${waitText('queue', queueMs)}, ${waitText('service', scoreMs)} from first dispatch to result. The straggler delay in the timeline covers only the time after all other samples finished.`}
+      title={`Sample ${group.slowestIndex} finished last: ${waitText('queue', queueMs)}, ${waitText('service', scoreMs)} (first dispatch to result). The straggler delay in the timeline covers only the time after all other samples finished.`}
     >
       <PageLink
         href={`/samples?batch=${batchId}&sample=${batchId}-${group.slowestIndex}`}

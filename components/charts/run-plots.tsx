@@ -93,7 +93,7 @@ function fanTip(step: FanStep, data: FanData, color: string): TipRow[] {
     : step.mean !== null
       ? [
           { label: 'mean', value: formatScore(step.mean), color },
-          ...(step.means === null ? [] : [{ label: 'means of steps', value: range(step.means) }]),
+          ...(step.means === null ? [] : [{ label: 'step means', value: range(step.means) }]),
           ...(step.smooth === null ? [] : [{ label: 'smoothed', value: formatScore(step.smooth) }]),
           ...(data.isFewValued
             ? [{ label: '95 % CI of mean', value: range(step.interval) }]

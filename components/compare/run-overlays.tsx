@@ -61,7 +61,7 @@ export function RunOverlays({ data, url, onChange }: CompareProps & { data: Comp
         {...common}
         quantity="mean"
         title="Mean reward"
-        note={`n = ${formatCount(samples)} in ${plural(runs.length, 'run')}; failed and substituted samples excluded${data.width > 1 && url.band === 'none' ? '; band from lowest to highest mean of a step' : ''}`}
+        note={`n = ${formatCount(samples)} in ${plural(runs.length, 'run')}; failed and substituted samples excluded${data.width > 1 && url.band === 'none' ? '; band from lowest to highest step mean' : ''}`}
         height={320}
         band={url.band}
         write={formatScore}
@@ -203,7 +203,7 @@ function Overlay({
 }
 
 const HOW =
-  'Bands are 95 % confidence intervals per step: 1.96 standard errors of the difference of two means. The standard errors are over groups, because the samples of a group are not independent.'
+  'Bands are 95 % confidence intervals per step: ±1.96 standard errors of the difference between the two means. Standard errors are computed over groups, because the samples of a group are not independent.'
 
 function Deltas({ data, hidden }: { data: CompareRunsDto; hidden: ReadonlySet<string> }) {
   const shown = data.deltas.filter(({ run, steps }) => !hidden.has(run) && steps.length > 0)
@@ -230,7 +230,7 @@ function Deltas({ data, hidden }: { data: CompareRunsDto; hidden: ReadonlySet<st
             key={run}
             className={shown.length > 1 ? 'md:odd:border-r [&:nth-child(n+3)]:border-t' : ''}
             title={`${run} − ${first.name}`}
-            note={`difference of mean rewards, ${sharedText(steps.length, data.width)}`}
+            note={`difference in mean reward, ${sharedText(steps.length, data.width)}`}
             width={data.width}
             steps={steps}
             color={hueOf('run', run)}

@@ -162,9 +162,9 @@ function WebhookItem({ webhook, onEdit }: { webhook: WebhookDto; onEdit(): void 
               {webhook.last.error !== null && `: ${webhook.last.error}`}
             </span>
             <span className="text-ink-3">
-              {counted >= MAX_COUNTED_DELIVERIES && `newest ${formatCount(counted)} of `}
-              24 h: {formatCount(webhook.delivered)} delivered, {formatCount(webhook.waiting)}{' '}
-              pending, {formatCount(webhook.gaveUp)} failed
+              last 24 h{counted >= MAX_COUNTED_DELIVERIES && `, newest ${formatCount(counted)}`}:{' '}
+              {formatCount(webhook.delivered)} delivered, {formatCount(webhook.waiting)} pending,{' '}
+              {formatCount(webhook.gaveUp)} failed
             </span>
           </>
         )}

@@ -185,7 +185,7 @@ function Form({
           </>
         )}
         . Changes apply from the next batch.
-        {run !== null && ' A value that equals the all-runs value follows its changes.'}
+        {run !== null && ' A value equal to the all-runs value changes with it.'}
       </p>
       <FieldAbout error={error} />
       <div className="flex items-center justify-end gap-2">

@@ -40,7 +40,7 @@ export function submitSnippets(address: string, keyed: boolean): Snippet[] {
     },
     {
       language: 'TypeScript',
-      needs: 'Node 22.18 or newer, no package',
+      needs: 'Node 22.18 or newer, no packages',
       code: typescript(address, keyed),
       prints: 'q1 [ 1, 0 ]',
     },

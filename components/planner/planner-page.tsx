@@ -161,7 +161,7 @@ function Planned({
         />
         <Figure
           label="Reward wait (barrier)"
-          hint="Time per step that the trainer waits for rewards if it waits for all of them before training (strategy barrier)."
+          hint="Time per step that the trainer waits for rewards if training starts only after all of them (barrier strategy)."
           value={stepText(barrier?.waitMs ?? 0)}
           detail={`of ${stepText(barrier?.stepMs ?? 0)} step time`}
         />
@@ -240,7 +240,7 @@ function NothingNamed({ draft, isWrong }: { draft: PlannerDraft; isWrong: boolea
       }
     >
       The plan replays the recorded reward latencies of the batch or run under every strategy. If
-      you have none, enter a latency distribution.
+      you have neither, enter a latency distribution.
     </Empty>
   )
 }

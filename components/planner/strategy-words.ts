@@ -13,7 +13,7 @@ export const STRATEGY_WORDS: Record<Strategy, { label: string; within: string; a
   streaming: {
     label: 'Streaming',
     within: 'streaming',
-    about: 'each sample is scored as its rollout ends',
+    about: 'each sample is scored as soon as its rollout ends',
   },
   pipeline: {
     label: 'Mini-batch pipeline',
@@ -38,7 +38,7 @@ export const STRATEGY_WORDS: Record<Strategy, { label: string; within: string; a
 }
 
 export const RECOMMENDED =
-  'The recommended strategy is the simplest one that is almost as fast as the fastest: its step time is longer by less than 1\u00a0% of the step time with a barrier. If no strategy saves 1\u00a0%, the barrier is recommended.'
+  'The recommended strategy is the simplest one whose step time exceeds the shortest by less than 1\u00a0% of the barrier’s step time. If no strategy saves 1\u00a0%, the barrier is recommended.'
 
 /** A step time. It is in seconds up to two hours, so that step times are easy to compare. */
 export function stepText(ms: number): string {
@@ -78,7 +78,7 @@ export function verdictOf(column: PlannedColumn): { title: string; detail: strin
       detail:
         column.boundBy === 'rewards'
           ? `Rewards need at least ${stepText(column.boundMs)} per step under every strategy. More concurrency shortens the step.`
-          : `The reward wait is ${stepText(barrier.waitMs)} of the step time of ${stepText(barrier.stepMs)}. No strategy saves 1 % or more, so a barrier is sufficient.`,
+          : `The reward wait takes ${stepText(barrier.waitMs)} of the ${stepText(barrier.stepMs)} step time. No strategy saves 1 % or more, so a barrier is sufficient.`,
     }
   }
   const over = best.stepMs / column.boundMs - 1

@@ -74,7 +74,7 @@ export function PromptPage({ run, promptKey }: { run: string; promptKey: string 
             </PageLink>
           }
         >
-          The run has no visit of this prompt. A prompt appears when its batch has ended.
+          The run has no record of this prompt. A prompt appears once its batch has ended.
         </Empty>
       ) : (
         <QueryView query={prompt} skeleton={<PromptSkeleton />}>

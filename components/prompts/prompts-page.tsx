@@ -259,8 +259,8 @@ function List({
                   busy={csv.isBusy}
                   title={
                     (total ?? 0) > MAX_SAVED
-                      ? `The first ${formatCount(MAX_SAVED)} prompts of the list`
-                      : 'All prompts of the list'
+                      ? `The first ${formatCount(MAX_SAVED)} prompts in the list`
+                      : 'All prompts in the list'
                   }
                   onClick={csv.save}
                 >

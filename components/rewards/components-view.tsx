@@ -127,7 +127,7 @@ function NoComponents() {
   return (
     <Empty icon={ChartSpline} title="No composite rewards yet">
       <p>
-        Components over steps appear here for batches with{' '}
+        This view shows each component over the steps of a run, for batches with{' '}
         <code className="font-mono text-xs">reward.combine</code> or the manager gdpo.
       </p>
       <pre className="mt-3 overflow-x-auto rounded-md bg-sunken px-3 py-2 text-left font-mono text-xs">

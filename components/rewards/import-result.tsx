@@ -37,7 +37,7 @@ export function ImportResult({ config }: { config: Imported }) {
       {problems.length > 0 && <Problems problems={problems} />}
       <Section
         title="Reward"
-        note="for the field reward of batches.submit"
+        note="for the reward field of batches.submit"
         actions={
           <>
             <CopyButton text={json} label="Copy as JSON" />
@@ -116,10 +116,10 @@ function Elsewhere({ config }: { config: Imported }) {
   const { groupSize, workers, normAdvByStd, dataSourceColumn, sandbox } = config
   const facts: [string, ReactNode][] = []
   if (groupSize !== null)
-    facts.push(['groupSize', `${formatCount(groupSize)}, field of batches.submit`])
+    facts.push(['groupSize', `${formatCount(groupSize)}, set in batches.submit`])
   if (workers !== null) facts.push(['REWARDOPS_WORKERS', formatCount(workers)])
   if (dataSourceColumn !== null) {
-    facts.push(['dataSource', `column ${dataSourceColumn} of the dataset`])
+    facts.push(['dataSource', `dataset column ${dataSourceColumn}`])
   }
   if (normAdvByStd !== null) {
     facts.push([
@@ -136,7 +136,7 @@ function Elsewhere({ config }: { config: Imported }) {
           max_concurrent: sandbox.maxConcurrent,
           memory_limit_mb: sandbox.memoryLimitMb,
         })}
-        , for batches scored by the rule code, if REWARDOPS_SANDBOXES names this address
+        , for batches scored by the rule “code”, if REWARDOPS_SANDBOXES lists this URL
       </span>,
     ])
   }

@@ -133,7 +133,7 @@ export function RegisteredView({
           )}
           {functions.hasMore && (
             <p className="px-5 py-2 text-xs text-ink-3">
-              Only the first {functions.files.length} files by path are shown.
+              Only the first {functions.files.length} files, sorted by path, are shown.
             </p>
           )}
         </Section>
@@ -286,7 +286,7 @@ function FunctionFile({ file, ...toggle }: { file: FunctionFileDto } & Toggle) {
         <p className="text-xs text-ink-2">
           version <CopyText text={hash} className="text-xs" />
           <span className="text-ink-3">
-            (current content with its imports). Each sample stores the version that scored it.
+            of the current file and its imports. Each sample stores the version that scored it.
           </span>
         </p>
       )}

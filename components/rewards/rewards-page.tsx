@@ -24,9 +24,9 @@ const VIEWS: readonly { value: RewardView; label: string }[] = [
 
 const ABOUT: Record<RewardView, string> = {
   registered: 'Rewards that a batch can use, with their options.',
-  try: 'Scores one sample as in a batch and shows every step. Nothing is stored.',
+  try: 'Scores one sample as in a batch and explains the score. Nothing is stored.',
   components: 'The components of composite rewards over the steps of a run.',
-  import: 'Converts a verl configuration and reports every key.',
+  import: 'Converts a verl configuration and reports on every key.',
 }
 
 export function RewardsPage() {

@@ -49,7 +49,7 @@ export function TriedView({ tried, response }: { tried: Tried; response: string 
           <TraceItem title="Group post-processing" value={<EndText end={tried.group.end} />}>
             <p className="text-ink-2">
               post_process_scores of <span className="font-mono text-xs">{tried.group.path}</span>,
-              called with a group of one sample. The score before was{' '}
+              called with a group of one sample. Before the call, the score was{' '}
               {formatScore(tried.group.before)}.
             </p>
             <EndFailure end={tried.group.end} />

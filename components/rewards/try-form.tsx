@@ -220,7 +220,7 @@ function RewardFields({
               value={draft.scorer}
               searchable
               options={[
-                { value: '', label: 'Rule of the data source' },
+                { value: '', label: 'Data source’s rule' },
                 ...rewards.rules.map(({ name }) => ({
                   group: 'Rules',
                   value: `rule:${name}`,

@@ -70,7 +70,7 @@ export function RunChange({ change }: { change: RunChangeDto | null }) {
   return (
     <span
       className={`num whitespace-nowrap ${isClear ? '' : 'text-ink-3'}`}
-      title={`Change of the mean reward over the last ${formatCount(steps)} steps, from a linear trend. 95 % confidence interval from ${formatScore(low)} to ${formatScore(high)}${isClear ? '' : ': no clear change'}.`}
+      title={`Change in the mean reward over the last ${formatCount(steps)} steps, from a linear trend. 95 % confidence interval from ${formatScore(low)} to ${formatScore(high)}${isClear ? '' : ': no clear change'}.`}
     >
       {formatSignedWithin(value, (high - low) / 2)}
       <span className="unit">&nbsp;±&nbsp;{formatScore((high - low) / 2)}</span>

@@ -280,7 +280,7 @@ function SourceChart({ run, source, of }: { run: RunDto; source: SourceData; of:
       className="border-b md:border-r"
       title={source.name}
       height={150}
-      note={`${formatScore(source.last.mean)} at step ${formatCount(source.last.step)}, n = ${formatCount(source.last.n)}; ${of.hasBands ? 'band of the 25th–75th percentile' : 'mean'}`}
+      note={`${formatScore(source.last.mean)} at step ${formatCount(source.last.step)}, n = ${formatCount(source.last.n)}; ${of.hasBands ? 'band of the 25th–75th percentiles' : 'mean'}`}
       chart={
         <SourcePlot
           data={source}

@@ -64,7 +64,7 @@ const COLUMNS: readonly RunColumn[] = [
   },
   {
     ...{ label: 'Change', sort: 'change' },
-    title: `Change of the mean reward over the last ${CHANGE_STEPS} steps, from a linear trend, ± half the width of its 95 % confidence interval.`,
+    title: `Change in the mean reward over the last ${CHANGE_STEPS} steps, from a linear trend, ± half the width of its 95 % confidence interval.`,
     cell: (run) => <RunChange change={run.change} />,
   },
   {

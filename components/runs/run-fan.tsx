@@ -54,7 +54,7 @@ export function RunFan({
               ]
             : []),
           ...(by === 'time' && overlays.length > 0
-            ? ['other runs shifted to the start of this run']
+            ? ['other runs shifted to start with this run']
             : []),
         ].join('; ')}
         height={320}

@@ -18,7 +18,8 @@ function undispatchedText({
   if (attempts > 0) return 'No attempts are stored.'
   if (status === 'scored')
     return 'The sample was submitted with its score, so there are no attempts.'
-  if (status === 'failed') return 'The sample failed before its dispatch, so there are no attempts.'
+  if (status === 'failed')
+    return 'The sample failed before it was dispatched, so there are no attempts.'
   return 'No attempt has ended yet.'
 }
 

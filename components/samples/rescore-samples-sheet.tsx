@@ -134,7 +134,7 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
       {placed !== undefined && (placed.hasMore || placed.batches.length > MAX_BATCHES) && (
         <p className="text-warn">
           More samples match. Only the newest 10,000 samples are included, from at most{' '}
-          {MAX_BATCHES} batches. To rescore a whole batch, use the page of the batch.
+          {MAX_BATCHES} batches. To rescore a whole batch, open its page.
         </p>
       )}
       <Select

@@ -84,9 +84,9 @@ function EditForm({ server, onClose }: { server: ServerDto; onClose(): void }) {
       beside={update.isPending && willProbe && <Probing address={draft.url.trim()} />}
     >
       <p className="text-ink-2">
-        {ENGINES[before.engine].label}, {KIND_WORDS[before.kind]} server of{' '}
-        <span className="font-mono text-xs">{before.model}</span>. Register the server again to
-        change these.
+        {ENGINES[before.engine].label}, {KIND_WORDS[before.kind]}, model{' '}
+        <span className="font-mono text-xs">{before.model}</span>. To change any of these, register
+        the server again.
       </p>
       <TextField
         label="URL"

@@ -18,7 +18,7 @@ const LABELS: Record<string, string> = {
   corruptIn60s: 'Invalid responses within 60 s',
   times: 'Latency relative to peers',
   silentMs: 'Time without response',
-  expectedMs: 'Expected response within',
+  expectedMs: 'Response expected within',
   inFlight: 'Requests in flight',
   omitted: 'Omitted changes',
   verdict: 'Verdict',

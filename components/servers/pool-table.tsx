@@ -71,7 +71,9 @@ export function Pool({
           {settings && settings.jobsWaiting > 0 && (
             <>
               <span aria-hidden>·</span>
-              <span>{plural(settings.jobsWaiting, 'job')} waiting</span>
+              <span title="Jobs (chunks of samples) that no worker has claimed">
+                {plural(settings.jobsWaiting, 'job')} waiting
+              </span>
             </>
           )}
         </span>

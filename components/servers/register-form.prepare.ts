@@ -60,7 +60,7 @@ export const SETTING_FIELDS = {
   maxInFlight: {
     label: 'Concurrency limit',
     placeholder: 'adaptive',
-    hint: `Maximum requests in flight over all workers. Leave empty for an adaptive limit of at most ${ADAPTIVE_MAX_IN_FLIGHT}.`,
+    hint: `Maximum number of requests in flight across all workers. Leave empty for an adaptive limit of at most ${ADAPTIVE_MAX_IN_FLIGHT}.`,
     inputMode: 'numeric',
     empty: null,
     read: number((value) => Number.isInteger(value) && value >= 1 && value <= 100_000),

@@ -86,7 +86,7 @@ function Verdict({ server, onDone }: { server: ServerDto; onDone(server: ServerD
           Fix the start-up options or the registration of the server, then probe it again. It
           becomes ready when the self-test passes.
           {consent &&
-            ' If you trust it anyway, these scores are used in training, and its verdict stays visible.'}
+            ' If you trust it anyway, its scores are used in training, and the verdict stays visible.'}
         </p>
         {trust.error && <FailureView compact error={trust.error} />}
       </div>
@@ -228,7 +228,7 @@ function RegisterForm({
           <TextField
             label="Label"
             placeholder="the model's last label"
-            hint="For models with several labels, the index (from 0) or name of the label that is the score."
+            hint="For models with several labels, the index (from 0) or name of the label to use as the score."
             {...text('label')}
           />
         </>

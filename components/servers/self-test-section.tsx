@@ -50,7 +50,7 @@ export function SelfTestSection({
             where the engine supports them, and scores long texts that differ only in their last
             sentence. The correct answer and the text with code are the calibration texts: all
             servers of a model must agree on their scores within 5 %, and all servers of one engine
-            also on their numbers of prompt tokens.
+            also on their prompt token counts.
           </p>
         )}
       </div>

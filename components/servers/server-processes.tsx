@@ -48,7 +48,7 @@ export function ServerProcesses({
                 {
                   end: 'In flight/slots',
                   title:
-                    'Requests in flight, and the slots that this process leases from the limit of the server. Each sample of a micro-batch counts as one request.',
+                    'Requests in flight, and the slots that this process leases from the server’s limit. Each sample of a micro-batch counts as one request.',
                 },
                 {
                   end: 'Limit',

@@ -86,7 +86,7 @@ export function AuditView({ actor, action, onFilter }: Filter & { onFilter(to: F
             ) : (
               <Empty icon={ScrollText} title="No audit entries">
                 The audit log records changes to servers, keys, limits and retention, and cancelled
-                batches. Each entry names the caller and the values.
+                batches. Each entry names the actor and the values.
               </Empty>
             )
           }

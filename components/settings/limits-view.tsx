@@ -99,7 +99,7 @@ function Limits({ limits }: { limits: LimitsDto }) {
         {clear.error && <FailureView compact error={clear.error} />}
         {limits.runs.length === 0 ? (
           <p className="px-5 pb-5 text-ink-2">
-            No run has its own limits. The limits of a run replace all default limits.
+            No run has its own limits. A run’s own limits replace all default limits.
           </p>
         ) : (
           <Scroll label="Limits by run">
@@ -249,7 +249,7 @@ const LIMIT_FIELDS = [
   {
     name: 'maxQueuedSamples',
     label: 'Queued samples',
-    hint: 'Accepted samples that have neither been scored nor failed yet, over all batches of the run. Submissions beyond the limit are refused and can be retried later.',
+    hint: 'Accepted samples that have neither been scored nor failed yet, across all batches of the run. Submissions beyond the limit are refused and can be retried later.',
   },
   {
     name: 'maxOpenBatches',

@@ -200,7 +200,7 @@ function Previewed({ preview, changed }: { preview: RetentionPreviewDto; changed
   const takes = removedInWords(preview)
   const { kept, underWay } = preview.skipped
   const skipped = [
-    kept > 0 ? `${plural(kept, 'batch', 'batches')} of kept runs` : '',
+    kept > 0 ? `${plural(kept, 'batch', 'batches')} of runs kept forever` : '',
     underWay > 0 ? `${plural(underWay, 'batch', 'batches')} in progress` : '',
   ].filter(Boolean)
   return (
@@ -217,7 +217,7 @@ function Previewed({ preview, changed }: { preview: RetentionPreviewDto; changed
       </p>
       {takes !== '' && <p className="num text-xs text-ink-3">{spaceInWords(preview)}</p>}
       {skipped.length > 0 && (
-        <p className="num text-xs text-ink-3">Kept although old: {skipped.join(', ')}.</p>
+        <p className="num text-xs text-ink-3">Old but kept: {skipped.join(', ')}.</p>
       )}
     </>
   )

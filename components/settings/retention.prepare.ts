@@ -19,9 +19,9 @@ export const RETENTION_FIELDS = [
   {
     name: 'eventsDays',
     label: 'Events',
-    hint: 'Server events, statistics per minute, and attempts of retried or failed samples.',
+    hint: 'Server events, per-minute statistics, and attempts of retried or failed samples.',
   },
-  { name: 'auditDays', label: 'Audit log', hint: 'Changes with their actors.' },
+  { name: 'auditDays', label: 'Audit log', hint: 'Recorded changes, with their actors.' },
 ] as const satisfies readonly { name: keyof RetentionPolicy; label: string; hint: string }[]
 
 export type AgeName = (typeof RETENTION_FIELDS)[number]['name']
@@ -94,7 +94,7 @@ export function spaceInWords({ freedBytes, reusableBytes, partitions }: RemovedD
   const parts: string[] = []
   if (freedBytes > 0) {
     parts.push(
-      `${quantityText(formatBytes(freedBytes))} freed on disk at once (${plural(partitions, 'day')} of texts)`,
+      `${quantityText(formatBytes(freedBytes))} freed on disk immediately (${plural(partitions, 'day')} of texts)`,
     )
   }
   if (reusableBytes > 0) {

@@ -24,7 +24,7 @@ const ABOUT: Record<SettingsTab, string> = {
   limits: 'Limits per run, so that one run cannot block the others.',
   retention: 'Removal of old data.',
   alerts: 'Webhooks that receive alerts.',
-  audit: 'Changes with actor and values.',
+  audit: 'Recorded changes, with their actors and values.',
   about: 'Versions, disk use and active settings.',
 }
 

@@ -97,7 +97,7 @@ export function EventLoopDelay({ data, ...rest }: HistoryChart) {
   return (
     <Lines
       title="Event-loop delay p99"
-      note={`highest of each interval, by worker${omittedText(loopP99Ms, 'workers')}`}
+      note={`maximum per interval, by worker${omittedText(loopP99Ms, 'workers')}`}
       data={shown}
       hue="worker"
       text={durationText}
@@ -217,9 +217,9 @@ export function LatencyByServer({ data, ...rest }: HistoryChart) {
 }
 
 const NO_LATENCY = {
-  queue: 'No dispatched sample was finished in this range.',
-  router: 'No sample with a server request was finished in this range.',
-  service: 'No sample with a server request or a rule was finished in this range.',
+  queue: 'No dispatched sample finished in this range.',
+  router: 'No sample with a server request finished in this range.',
+  service: 'No sample with a server request or a rule finished in this range.',
 }
 const KINDS = { queue: 'Queue', router: 'Router', service: 'Service' } as const
 

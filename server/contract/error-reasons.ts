@@ -73,7 +73,7 @@ export const ERROR_REASONS = {
   too_many_samples: { httpStatus: 400, hint: 'Choose fewer steps.' },
   sample_not_found: {
     httpStatus: 404,
-    hint: 'Check the sample id: batch id, "-", index.',
+    hint: 'Check the sample id: the batch id, "-" and the index, such as b12-3.',
   },
   webhook_not_found: {
     httpStatus: 404,
@@ -115,11 +115,11 @@ export const ERROR_REASONS = {
   },
   append_conflict: {
     httpStatus: 409,
-    hint: 'Samples at these indexes were stored with other content. Repeat an append unchanged, or continue after the last index.',
+    hint: 'Different samples are already stored at these indexes. Repeat an append unchanged, or continue after the last index.',
   },
   idempotency_conflict: {
     httpStatus: 409,
-    hint: 'The key was used for other content. Use a new idempotencyKey for new content.',
+    hint: 'The key was used for different content. Use a new idempotencyKey for new content.',
   },
   cursor_mismatch: {
     httpStatus: 400,
@@ -159,7 +159,7 @@ export const ERROR_REASONS = {
   },
   launch_disabled: {
     httpStatus: 403,
-    hint: 'Set REWARDOPS_ALLOW_LAUNCH=1, or name the server in the file of REWARDOPS_SERVERS_FILE.',
+    hint: 'Set REWARDOPS_ALLOW_LAUNCH=1, or list the server in the file that REWARDOPS_SERVERS_FILE names.',
   },
   forbidden_url: {
     httpStatus: 400,
@@ -167,11 +167,11 @@ export const ERROR_REASONS = {
   },
   sandbox_unavailable: {
     httpStatus: 422,
-    hint: 'Install bubblewrap on the machine of the service and allow user namespaces, or set kwargs.sandbox to a sandbox that an admin has named.',
+    hint: 'Install bubblewrap on the machine of the service and allow user namespaces, or set kwargs.sandbox to a sandbox in REWARDOPS_SANDBOXES.',
   },
   unauthorized: {
     httpStatus: 401,
-    hint: 'Send "Authorization: Bearer <key>" with a key of REWARDOPS_API_KEYS, or one created under Settings, Access.',
+    hint: 'Send "Authorization: Bearer <key>" with a key from REWARDOPS_API_KEYS, or one created under Settings, Access.',
   },
   too_many_wrong_keys: {
     httpStatus: 429,
@@ -179,7 +179,7 @@ export const ERROR_REASONS = {
   },
   forbidden_role: {
     httpStatus: 403,
-    hint: 'Use a key with that role. An admin creates keys under Settings, Access, or with keys.create.',
+    hint: 'Use a key with the required role. An admin creates keys under Settings, Access, or with keys.create.',
   },
   forbidden_scope: {
     httpStatus: 403,
@@ -248,7 +248,7 @@ export const ERROR_REASONS = {
   },
   unsupported_encoding: {
     httpStatus: 415,
-    hint: 'Send the body plain or with gzip or zstd, and JSON as application/json.',
+    hint: 'Send the body uncompressed or with gzip or zstd; send JSON as application/json.',
   },
   bad_encoding: {
     httpStatus: 400,
@@ -292,7 +292,7 @@ export const ERROR_REASONS = {
   },
   model_asleep: {
     httpStatus: 503,
-    hint: 'The servers of this model sleep and are being woken. Send the same request again after Retry-After.',
+    hint: 'The servers of this model are asleep and are being woken. Send the same request again after Retry-After.',
   },
   upstream_failed: {
     httpStatus: 503,
@@ -304,7 +304,7 @@ export const ERROR_REASONS = {
   },
   deadline: {
     httpStatus: 504,
-    hint: 'No response started within x-deadline-ms, which is at most and by default ten minutes. Allow more time, or add servers.',
+    hint: 'No response started within x-deadline-ms (default and maximum: ten minutes). Allow more time, or add servers.',
   },
   busy: { httpStatus: 503, hint: 'Send the same request again after retryAfterMs.' },
   shutting_down: {

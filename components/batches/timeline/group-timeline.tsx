@@ -4,7 +4,7 @@ import { ChartColumn, Download, FileImage, Image, Table2 } from 'lucide-react'
 import { useRouter } from 'next/navigation'
 import { useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import type { BatchViewDto } from '../../../server/contract/pages.ts'
-import { formatCount } from '../../format/numbers.ts'
+import { plural } from '../../format/numbers.ts'
 import { ActionMenu } from '../../ui/action-menu.tsx'
 import { Button, IconButton } from '../../ui/button.tsx'
 import { Segmented } from '../../ui/field.tsx'
@@ -265,7 +265,7 @@ function ChunkField({
       />
       groups
       <span className="text-ink-3">
-        {count > 0 ? `· ${formatCount(count)} total` : '· none drawn'}
+        {count > 0 ? `· ${plural(count, 'mini-batch', 'mini-batches')}` : '· none drawn'}
         {count > MAX_MINI_BATCHES && ', too many to draw'}
       </span>
     </label>

@@ -240,12 +240,12 @@ function Head({
         <button
           type="button"
           aria-pressed={isActive}
-          title="Lets J and K step through the samples of this side"
+          title="Selects this side for J and K, which step through its group"
           onClick={() => onSide(side)}
           className="num text-md font-medium hover:underline"
         >
           <ScoreCell row={sample} />
-          <span className="sr-only">, step through the {side} side</span>
+          <span className="sr-only">, select the {side} side for J and K</span>
         </button>
         {sample.verdict !== null && <span className="text-ink-2">{sample.verdict}</span>}
         {sample.status !== 'scored' && <SampleStatusView status={sample.status} />}
