@@ -149,7 +149,7 @@ const Split = z.enum(['train', 'val'])
 export const MonitorRunInput = z.strictObject({
   run: RunName,
   split: Split.default('train'),
-  /** Maximum number of batches to return. The newest batches, within the range of steps if given, are returned. */
+  /** Maximum number of batches to return. If the range of steps has more batches, the newest are returned. */
   points: z.int().min(1).max(MAX_POINTS).default(MAX_POINTS),
   ...stepRange,
 })

@@ -9,7 +9,7 @@ export type DialectDefaults = Pick<
 
 export type Refusal = 'error' | 'full' | 'limited' | 'unauthorized' | 'not_found' | 'method'
 
-/** The answer of a server whose engine has died. `version`: the answer of the server's version. Else a fixed status. */
+/** How a server whose engine has died answers. `version`: as the server's version does. Otherwise, with this status. */
 export type DeadAnswer = 'version' | '400' | '200' | '500'
 
 /** Answers one call, synchronously or later. */
