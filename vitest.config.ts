@@ -75,8 +75,8 @@ const ALL = {
   expect: { poll: { timeout: 30_000 } },
 } as const
 
-// The projects do not extend this configuration, because each would run the global set-up again. Files share a process and
-// its imports (`isolate: false`): with its own process, every file would take 0.2 to 1 s more CPU time.
+// The projects do not extend this configuration, because each would run the global set-up again. Files share a process
+// and its imports (`isolate: false`): with its own process, every file would take 0.2 to 1 s more CPU time.
 export default defineConfig({
   test: {
     projects: [

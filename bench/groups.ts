@@ -39,7 +39,10 @@ async function warmUp(bench: Bench): Promise<void> {
   await waitForEnd(bench, batchId)
 }
 
-/** The texts determine the delays, so the best possible times are computed, not estimated. */
+/**
+ * Compares the completion times of groups with the best possible times, which are known exactly, because the texts
+ * determine the delays.
+ */
 async function measureCompletion(bench: Bench, emit: Emit): Promise<void> {
   const { latency, slowShare, slowMs } = STRAGGLING
   const range = `uniform:${latency.fromMs},${latency.toMs}`

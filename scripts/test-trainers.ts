@@ -161,7 +161,7 @@ async function startRestartedService(
   }
 }
 
-/** Returns the cause of a failure, or null. */
+/** Installs an environment and the environments that it shares. Returns the cause of a failure, or null. */
 async function install(name: string): Promise<string | null> {
   const { packages, alone = [], shares, oldest = 10, newest = 13 } = ENVIRONMENTS[name]!
   const done = join(FOLDER, name, 'installed')

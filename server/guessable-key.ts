@@ -5,8 +5,8 @@ const WORDS =
 
 /**
  * Returns the reason why a key of REWARDOPS_API_KEYS is too easy to guess, or null if the key is acceptable. The reason
- * does not quote the key. The check estimates the entropy of the key: a common word, a repeated character, an ascending or descending sequence
- * (`abcd`, `4321`) and a repeated substring count as one character each.
+ * does not quote the key. The check estimates the entropy of the key: a common word, a repeated character, an ascending
+ * or descending sequence (`abcd`, `4321`) and a repeated substring count as one character each.
  */
 export function whyGuessable(key: string): string | null {
   if (key.length < MIN_CHARS) return `has ${key.length} characters, fewer than ${MIN_CHARS}`

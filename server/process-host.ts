@@ -16,8 +16,8 @@ export const PID_SPACE = `${BOOT}.${pidNamespace()}`
 export const PROCESS_MARK = `${PID_SPACE}-${process.pid}`
 
 /**
- * Reads a name that begins with a {@link PROCESS_MARK} and a hyphen; null if it does not. Marks of earlier versions have
- * no pid space.
+ * Reads a name that begins with a {@link PROCESS_MARK} and a hyphen. Returns null for any other name. Marks of earlier
+ * versions have no pid space.
  */
 export function readMark(
   name: string,
@@ -29,7 +29,7 @@ export function readMark(
 /** The host of this process, as the table `process` stores it. Pages show the part before the `#`. */
 export const PROCESS_HOST = `${hostname()}#${PID_SPACE}`
 
-/** Whether the pids of a host's processes are those that this process sees. The host name may have changed. */
+/** Whether a host has the same pid space as this process. The host's name may have changed. */
 export function hasThisPidSpace(host: string): boolean {
   return host.endsWith(`#${PID_SPACE}`)
 }
@@ -43,8 +43,9 @@ export function isOfTwinContainer(host: string): boolean {
 }
 
 /**
- * The number of a namespace does not suffice, because the kernel reuses it: a restarted container may get the number
- * and the pids of its earlier run. The start time of the first process distinguishes the two runs.
+ * A digest that identifies the pid namespace. The number of a namespace does not suffice, because the kernel reuses it:
+ * a restarted container may get the number and the pids of its earlier run. The start time of the first process
+ * distinguishes the two runs.
  */
 function pidNamespace(): string {
   const namespace = `${namespaceNumber()} ${startOfFirstProcess()}`

@@ -3,7 +3,7 @@ import { MAX_VISITS, type PromptClass, RECENT_VISITS } from './contract/prompts.
 /** A change is clear if twice its log likelihood ratio is at least this (p = 1e-6 by chance in one comparison). */
 const CLEAR_CHANGE = 24
 const CHANGED_RATE = 0.25
-/** Smallest change of a reward model's mean that counts, in standard deviations of the prompt's samples. */
+/** Smallest change of the mean reward-model score that counts, in standard deviations of the prompt's scores. */
 const CHANGED_DEVIATIONS = 0.5
 /**
  * Standard normal quantile above which visits differ by more than chance; one prompt in a million exceeds it by chance.
@@ -11,7 +11,7 @@ const CHANGED_DEVIATIONS = 0.5
 const CLEAR_SPREAD = 4.75
 const SEARCHED = 64
 
-/** A visit of a prompt: one of its groups. */
+/** One visit to a prompt: a group of samples that was generated for the prompt in one batch. */
 export interface Visit {
   step: number
   batchId: number

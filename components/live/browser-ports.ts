@@ -106,7 +106,7 @@ function leaseElection(): Election {
   }
 }
 
-/** The tRPC subscription. It is reopened after an HTTP error or the end of the stream, because the browser does not. */
+/** The tRPC subscription. Reopened here after an HTTP error or the end of the stream, because browsers do not do so. */
 export function liveStream(client: TRPCClient<AppRouter>): Stream {
   return {
     open(on) {

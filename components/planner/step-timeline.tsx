@@ -80,7 +80,7 @@ export function StepTimeline({ plan, column }: { plan: PlannerDto; column: Plann
   )
 }
 
-/** A tick label. It is in seconds even above a minute, so that ticks are easy to compare. */
+/** Returns a tick label, in seconds even above a minute, so that ticks are easy to compare. */
 function tickText(ms: number): string {
   if (ms === 0) return '0'
   return ms >= 1_000 && ms < 36_000_000 ? `${significant(ms / 1_000, 6)}\u00a0s` : durationText(ms)

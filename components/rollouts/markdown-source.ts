@@ -175,7 +175,7 @@ function dollarFormula(text: string, at: number, dollars: string, ends: NextOf):
 
 /**
  * True if the text between two dollar signs is prose with prices, such as `5 per box and 3`. GSM8K's calculator
- * annotations `<<…>>` occur next to prices.
+ * annotations `<<…>>` also mark prose, because they occur next to prices.
  */
 function isProse(body: string): boolean {
   if (body.includes('<<')) return true

@@ -18,7 +18,7 @@ import { SeededMark } from './seeded-mark.tsx'
 export interface RunColumn {
   label: string
   title?: string
-  /** The sort key of this column. Runs cannot be sorted by a column that has none. */
+  /** The sort key of this column. Runs cannot be sorted by a column without a sort key. */
   sort?: RunsUrl['sort']
   start?: boolean
   className?: string
@@ -190,7 +190,7 @@ function Count({ n }: { n: number }) {
   return <span className={`num ${n === 0 ? 'text-ink-3' : ''}`}>{formatCount(n)}</span>
 }
 
-/** The order in which a column is sorted first: names ascending, figures descending. */
+/** The initial sort order of a column: ascending for names, descending for figures. */
 export function firstOrder(sort: RunSort | `config.${string}`): 'asc' | 'desc' {
   return sort === 'name' || sort === 'reward' ? 'asc' : 'desc'
 }

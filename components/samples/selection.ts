@@ -12,7 +12,7 @@ export interface Selected {
   last: string | null
 }
 
-/** Maximum samples that are selected by their ids. */
+/** Maximum number of samples that are selected by their ids. */
 export const MAX_SELECTED = 1_000
 
 export function noneSelected(key: string): Selected {
@@ -41,7 +41,7 @@ export function toggled(
   return { ...selected, ids: new Set([...ids].slice(0, MAX_SELECTED)), all: false, last: id }
 }
 
-/** Selects all loaded samples, at most {@link MAX_SELECTED}, or none. */
+/** Selects all loaded samples, at most {@link MAX_SELECTED}. If they are already selected, clears the selection. */
 export function toggledShown(selected: Selected, rows: readonly { id: string }[]): Selected {
   const selectable = rows.slice(0, MAX_SELECTED)
   const whole = selected.all || selectable.every((row) => selected.ids.has(row.id))

@@ -160,7 +160,7 @@ export function serverHref({ id, name }: Pick<ServerDto, 'id' | 'name'>): string
   return `/servers/${NOT_IN_A_PATH.test(name) ? `~${id}` : encodeURIComponent(name)}`
 }
 
-/** The server of a URL: `rm-1`, `~s3`; null for an invalid name. */
+/** Reads the name or id of a server from a segment of a URL, such as `rm-1` or `~s3`; null if it is invalid. */
 export function readServerRef(segment: string): { id: string } | { name: string } | null {
   let text: string
   try {

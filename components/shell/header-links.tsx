@@ -15,7 +15,8 @@ export interface HeaderLink {
 }
 
 /**
- * The links of a page header, also in the palette. Phones and tablets show them in a menu, to leave space for the title.
+ * The links of a page header, which are also in the command palette. Phones and tablets show the links in a menu, to
+ * leave space for the title.
  * @param of the name of the page's run or batch, for the palette
  */
 export function HeaderLinks({ of, links }: { of: string; links: readonly HeaderLink[] }) {

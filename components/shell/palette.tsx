@@ -43,7 +43,7 @@ const PAGE_ICONS = new Map(
 interface PaletteProps {
   query: string
   onQuery(query: string): void
-  /** Called when the field has the focus, so that it receives all further keys. */
+  /** Called when the text field has the focus and receives all further keys. */
   onReady(): void
   onClose(): void
 }

@@ -3,7 +3,7 @@ import { HISTORY_RANGES_S, MIN_HISTORY_S } from '../../server/contract/fleet-his
 export interface HistoryRange {
   /** Seconds. */
   last: number
-  /** Epoch seconds. Null shows the range that ends now. */
+  /** The selected time range, in epoch seconds. Null selects the last `last` seconds. */
   part: { from: number; to: number } | null
 }
 
@@ -28,8 +28,8 @@ export function writeRange(params: URLSearchParams, { last, part }: HistoryRange
 }
 
 /**
- * `fromMs` and `toMs` are the start times of the first and last interval, epoch ms. The range is at least a minute
- * long.
+ * Returns the time range of the selected intervals, at least a minute long. `fromMs` and `toMs` are the start times of
+ * the first and last selected interval, epoch ms.
  */
 export function partOf(
   fromMs: number,

@@ -1,6 +1,6 @@
 import type { Locator, Page } from '@playwright/test'
 
-/** Rows by column header, without white space, because quantities contain several kinds of it. */
+/** The cells of each row by column header. White space is removed, because numbers contain several kinds of it. */
 export type Rows = Record<string, string>[]
 
 export function bare(text: string | null | undefined): string {
@@ -29,7 +29,7 @@ export async function noteOf(page: Page, title: string): Promise<string> {
   return bare(await section(page, title).locator('header > .num').first().textContent())
 }
 
-/** Leaves out the column "Marks", because it only shows changes of the reward. */
+/** Shows a chart as a table and reads its rows. The column "Marks" is left out, because it has no numbers. */
 export async function chartRows(page: Page, title: string): Promise<Rows> {
   await page.getByRole('button', { name: `Show ${title} as a table`, exact: true }).click()
   const table = page.getByRole('region', { name: `${title}, table`, exact: true })

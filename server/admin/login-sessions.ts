@@ -15,7 +15,7 @@ import {
 import { endKey } from './key-end.ts'
 import { type KeyHolder, lookUpOf } from './key-holder.ts'
 
-/** Maximum sessions of one key, and of all keys. The sessions unused for the longest time end first. */
+/** Maximum number of sessions of one key, and of all keys. The sessions unused for the longest time end first. */
 const MAX_SESSIONS = { ofKey: 50, ofAll: 2_000 }
 /** Shortest time between two writes of `last_used_at`. */
 const USED_EVERY_MS = 60_000
@@ -37,7 +37,7 @@ interface KnownSession {
   usedAtMs: number
 }
 
-/** The logins of browsers in this process's memory. The key ring reads them together with the keys. */
+/** The browser logins, kept in this process's memory. The key ring reads them together with the keys. */
 export class LoginSessions {
   readonly #db: Database
   readonly #times: SessionTimes

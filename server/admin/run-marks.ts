@@ -52,7 +52,7 @@ export function markOf(row: RunMarkRow): RunMarkDto {
   return { id: `m${id}`, kind: 'manual', step, label, note, author, at: row.at.toISOString() }
 }
 
-/** The number in an id, which the input schema has checked. */
+/** The number in an id. The input schema has checked the format of the id. */
 function refOf(id: string): number {
   return Number(id.slice(1))
 }

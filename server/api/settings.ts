@@ -135,7 +135,7 @@ export const limitsRouter = router({
       role: 'admin',
       audit: {
         target: (input) => (typeof input.run === 'string' ? input.run : 'every run'),
-        // `limits` is not recorded as given, because `look` returns its fields.
+        // `refs` keeps `limits` from being recorded a second time, because `look` returns its fields.
         refs: ['run', 'limits'],
         look: async ({ limits }, { run }) => {
           const { defaults, runs } = await limits.get()

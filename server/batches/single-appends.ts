@@ -19,7 +19,7 @@ export interface ScoreKey {
   hash: Buffer
 }
 
-/** Maximum samples and characters per job: small enough for all workers to share the load. */
+/** Maximum number of samples and of characters per job. Jobs are small, so that all workers share the load. */
 const MAX_JOB_SAMPLES = 8
 const MAX_JOB_CHARS = 256 << 10
 

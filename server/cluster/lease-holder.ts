@@ -16,7 +16,7 @@ export const CALLS_GRACE_MS = 30_000
 const MARGIN_MS = 150
 /** Requests for slots within this time are combined into one. */
 const COALESCE_MS = 15
-/** Maximum interval between the requests of a holder that could use more slots and has less than an equal part. */
+/** Maximum interval between requests of a holder that needs more slots and has less than an equal part of the limit. */
 const LACKING_MS = 160
 /**
  * Interval of the checks of all shares. An unused share is released after one to two intervals, because another
@@ -74,8 +74,8 @@ interface Lease {
   cancelRecall: () => void
   recentPeak: RecentPeak
   /**
-   * Maximum slots kept for a recent peak beyond the current demand: an equal part while other processes lack slots,
-   * else infinite.
+   * Maximum number of slots kept for a recent peak beyond the current demand: an equal part while other processes lack
+   * slots, else infinite.
    */
   maxKept: number
   requestedAtMs: number
@@ -86,8 +86,8 @@ interface Lease {
   /** Time until the next request while there is demand. */
   retryMs: number
   /**
-   * Whether the last answer granted less than requested. If so, a holder that has some slots requests more only by
-   * timer.
+   * Whether the last answer granted less than requested. If so, a holder that has some slots requests more slots only
+   * when its timer fires.
    */
   isShort: boolean
   reportedInFlight: number

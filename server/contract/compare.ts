@@ -3,9 +3,9 @@ import { Cursor, RunName, Step, storableText } from './fields.ts'
 import type { Distribution } from './pages.ts'
 import { BatchId, type BatchStatus } from './trainer.ts'
 
-/** Maximum samples of a batch that is compared sample by sample; larger batches are refused. */
+/** Maximum number of samples of a batch that is compared sample by sample; larger batches are refused. */
 export const MAX_COMPARED_SAMPLES = 131_072
-/** Maximum runs per comparison: one for each of the eight hues of the charts. */
+/** Maximum number of runs per comparison: one for each of the eight hues of the charts. */
 export const MAX_COMPARED_RUNS = 8
 
 /** The input of `compare.pair`: two batches with the same rollouts, or the same prompts. */
@@ -152,7 +152,7 @@ export interface ComparedGroups {
   tauGroups: number
   /** Pairs of samples whose scores differ in both batches. */
   comparable: number
-  /** Discordant pairs among the comparable ones. */
+  /** Discordant pairs among the comparable pairs. */
   reversed: number
   /** Pairs with equal scores in the first batch. */
   tiedFirst: number
@@ -250,7 +250,7 @@ export interface ComparedGroupDto {
   tau: number | null
   /** Pairs of samples whose scores differ in both batches. */
   comparable: number
-  /** Discordant pairs among the comparable ones. */
+  /** Discordant pairs among the comparable pairs. */
   reversed: number
   /** True if no sample is best, or tied for best, in both batches. */
   bestChanged: boolean

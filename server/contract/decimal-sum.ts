@@ -1,9 +1,10 @@
-/** Significant digits that a double keeps of every decimal number. */
+/** Number of significant digits that a double preserves of every decimal number. */
 const DIGITS = 15
 
 /**
  * Sums numbers and removes the rounding errors of decimal fractions, so that 0.7 + 0.2 + 0.1 is 1, not
- * 0.9999999999999999, which is below a pass threshold of 1. The sum is rounded to 15 significant digits of the largest number.
+ * 0.9999999999999999, which is below a pass threshold of 1. The sum is rounded to 15 significant digits of the largest
+ * number.
  */
 export function decimalSum(numbers: readonly number[]): number {
   const sum = numbers.reduce((total, number) => total + number, 0)

@@ -5,7 +5,7 @@ const Label = trimmedText(60).min(1, 'must not be empty')
 const MarkId = z.string().regex(/^m\d{1,9}$/, 'must be the id of a mark, such as m4')
 const Note = trimmedText(2_000)
 
-/** Maximum marks per run, because more lines would hide the chart. */
+/** Maximum number of marks per run. More lines would hide the chart. */
 export const MAX_MARKS = 200
 
 /** The input of `marks.create`. */

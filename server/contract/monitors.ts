@@ -140,7 +140,7 @@ export const FLEET_MONITORS = namesOf(FLEET_DEFINITIONS)
 
 /** A monitor compares a batch with this many previous batches of the same split. */
 export const WINDOW = 20
-/** Maximum batches that `monitors.run` returns. Older ones are left out. */
+/** Maximum number of batches that `monitors.run` returns. Older batches are left out. */
 export const MAX_POINTS = 1_000
 
 const Split = z.enum(['train', 'val'])
@@ -149,7 +149,7 @@ const Split = z.enum(['train', 'val'])
 export const MonitorRunInput = z.strictObject({
   run: RunName,
   split: Split.default('train'),
-  /** Maximum batches to return: the newest ones, within the range of steps if one is given. */
+  /** Maximum number of batches to return. If the range of steps has more batches, the newest are returned. */
   points: z.int().min(1).max(MAX_POINTS).default(MAX_POINTS),
   ...stepRange,
 })

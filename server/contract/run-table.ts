@@ -4,9 +4,9 @@ import { type ConfigValue, Tag } from './run-config.ts'
 
 /** A run with pending samples is stalled after this time without a completed group and without new samples. */
 export const STALLED_AFTER_MS = 5 * 60_000
-/** The change of a run is the linear trend over this many last steps. */
+/** The change of a run is the linear trend over its last steps, at most this many. */
 export const CHANGE_STEPS = 20
-/** Maximum points of a run's curve. */
+/** Maximum number of points of a run's curve. */
 export const MAX_CURVE_POINTS = 60
 
 export const RUN_STATUSES = ['scoring', 'stalled', 'idle'] as const
@@ -124,7 +124,7 @@ export interface RunTableRowDto {
   config: Record<string, ConfigValue>
   /** With `byTag`: the tag that the row is listed for, or null if the run has no tags. */
   tag: string | null
-  /** With `byTag`: matching runs with this tag. */
+  /** With `byTag`: number of matching runs with this tag. */
   tagRuns: number | null
 }
 

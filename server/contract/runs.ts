@@ -5,13 +5,13 @@ import type { RunMarkDto } from './marks.ts'
 import type { RunChangeDto } from './run-table.ts'
 import type { BatchStatus } from './trainer.ts'
 
-/** Maximum steps for figures that cannot be merged into bins. Older steps are left out. */
+/** Maximum number of steps for figures that cannot be merged into bins. Older steps are left out. */
 export const MAX_STEPS = 2_000
-/** Maximum points of a chart over steps, about one per pixel. More steps are sent as bins. */
+/** Maximum number of points of a chart over steps, about one per pixel. More steps are sent as bins. */
 export const MAX_POINTS = 1_000
 /** Number of newest steps that `runs.get` sends in `recent`, never merged into bins. */
 export const RECENT_STEPS = 25
-/** Maximum runs that `runs.list` returns. Older ones are left out. */
+/** Maximum number of runs that `runs.list` returns. Older runs are left out. */
 export const MAX_LISTED_RUNS = 1_000
 
 /** The input of `runs.get`. */

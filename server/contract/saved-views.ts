@@ -3,7 +3,7 @@ import { MAX_INT4, storableText, trimmedText } from './fields.ts'
 
 /** The current version of the format of `state`. */
 export const VIEW_VERSION = 1
-/** Maximum saved views per page. */
+/** Maximum number of saved views per page. */
 export const MAX_VIEWS = 200
 
 const page = z.enum(['samples'])

@@ -17,7 +17,7 @@ export const ChatMessage = z.looseObject({
 })
 /** A prompt: plain text, or chat messages. */
 export const Prompt = z.union([text, z.array(ChatMessage)])
-/** A response: plain text, or the messages of a trajectory, which are the policy's turns and the results of its tools. */
+/** A response: plain text, or the messages of a trajectory (the policy's turns and the results of its tools). */
 export const RolloutResponse = z.union([text, z.array(ChatMessage).min(1).max(10_000)])
 
 const finite = z.number()
@@ -30,7 +30,7 @@ export const MAX_VERDICT_CHARS = 200
 const shortText = storableText(MAX_VERDICT_CHARS)
 
 const messageIndex = z.int().min(0).max(9_999)
-/** Maximum token scores of a sample. 4,096 take about 120 kB of JSON. */
+/** Maximum number of token scores of a sample. 4,096 token scores take about 120 kB of JSON. */
 export const MAX_TOKEN_SCORES = 4_096
 const tokenOffsets = z.array(z.int().min(0)).max(MAX_TOKEN_SCORES).nullable()
 /**
@@ -104,7 +104,7 @@ export const SampleInput = z
     /** Further inputs of the reward. */
     extraInfo: z.record(z.string(), z.unknown()).nullish(),
     ...RESPONSE_SHAPE,
-    /** A score computed elsewhere. The sample is stored with it and not scored. */
+    /** A score computed elsewhere. The sample is stored with this score and not scored. */
     score: finite.nullish(),
     /** The extra info that belongs to `score`. */
     rewardExtraInfo: z.record(z.string(), z.unknown()).nullish(),
@@ -200,15 +200,15 @@ export const RewardSpec = z.strictObject({
   /** For a generative model: the name of a judge template, or a template. */
   judge: Judge.nullable().default(null),
   /**
-   * Store the token scores of a process reward model, with their offsets in the response. They cost a second request per
-   * sample. Only servers of vLLM return them.
+   * Store the token scores of a process reward model, with their offsets in the response. This takes a second request
+   * per sample. Only vLLM servers return token scores.
    */
   tokenScores,
   /** The components of a composite reward, instead of one scorer. */
   combine: z.array(CompositeComponent).min(1).max(32).nullable().default(null),
   /** Options of the rule or manager. */
   kwargs: z.record(z.string(), z.json()).default({}),
-  /** Maximum samples of the batch in flight; null means no limit. */
+  /** Maximum number of samples of the batch in flight; null means no limit. */
   maxConcurrency: z.int().min(1).max(1_000_000).nullable().default(null),
   /** The failure policy: `null`, `constant`, `group_mean`, `drop_group` or `fail_batch`. */
   onFailure: OnFailure.default({ policy: 'null' }),
@@ -435,7 +435,7 @@ export interface NextResult {
 /** The input of `batches.wait`. */
 export const WaitInput = z.strictObject({ batchId: BatchId, waitMs })
 
-/** Maximum results per page if token scores are included. */
+/** Maximum number of results per page if token scores are included. */
 export const MAX_RESULTS_WITH_TOKENS = 500
 /** The input of `batches.results`. */
 export const ResultsInput = z

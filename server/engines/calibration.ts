@@ -61,9 +61,9 @@ export function calibrationOf({ score, promptTokens }: EngineScore): Calibration
 }
 
 /**
- * True if two servers differ in model, weights, activation or tokenizer, which shows in scores that differ by more than
- * rounding, or in different token counts. Texts that only one of the servers scored are ignored, because results stored
- * by older versions of rewardops have only one text.
+ * True if scores differ by more than rounding, or token counts differ. The two servers then differ in model, weights,
+ * activation or tokenizer. Texts that only one of the servers scored are ignored, because results stored by older
+ * versions of rewardops have only one text.
  */
 export function calibrationDiffers(a: readonly Calibration[], b: readonly Calibration[]): boolean {
   return differingText(a, b) !== null

@@ -235,7 +235,7 @@ export interface EngineLifecycle extends SleepAbilities {
   isSleeping(fetch: EngineFetch, basePath: string): Promise<boolean | null>
 }
 
-/** Longest `detail` of a failure, in characters. It is stored with every attempt. */
+/** Maximum length of a failure's `detail`, in characters. The detail is stored with every attempt. */
 export const MAX_DETAIL_CHARS = 300
 
 export interface EngineReply {

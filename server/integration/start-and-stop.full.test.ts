@@ -94,8 +94,8 @@ test(
       const { workers } = await service.pids()
       const { promise: areGone, resolve: goOn } = Promise.withResolvers<void>()
       const [first, rest] = [Buffer.from(body.slice(0, 20)), Buffer.from(body.slice(20))]
-      // The service looks up the user of each new connection first. On this known connection, the call passes the
-      // checks as soon as it arrives.
+      // The service looks up the user of every new connection. For this open connection, the user is already known, so
+      // the call passes the checks as soon as it arrives.
       const agent = new Agent({ keepAlive: true })
       const [known] = await once(get(`${service.url}/api/openapi.json`, { agent }), 'response')
       await once((known as IncomingMessage).resume(), 'end')

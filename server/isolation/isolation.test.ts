@@ -154,7 +154,7 @@ function watchedTree() {
 const entry = (pid: number, parent: number, startedAt: string, memoryBytes = 0) => ({
   ...{ pid, parent, startedAt, memoryBytes, uid: 0, threads: 1 },
 })
-// Ids above Linux's highest, so that no process of this machine is meant.
+// Pids above Linux's maximum, so that no process of this machine has them.
 const [member, other] = [2 ** 22 + 1, 2 ** 22 + 2] as const
 
 test('a process is not in the tree because its parent got the id of an ended member', async () => {
@@ -212,7 +212,7 @@ test.skipIf(process.platform !== 'linux')(
 
 const python = spawnSync('python3', ['-c', ''])
 
-/** Blocks this process, so that it kills no other one meanwhile. */
+/** Waits until a process has ended. Blocks this process, so that it kills no other process meanwhile. */
 function waitUntilEnded(pid: number): void {
   const until = performance.now() + 5_000
   const isEnded = () => /\) [ZX] /.test(readProcFile(`/proc/${pid}/stat`) ?? ') X ')
@@ -226,7 +226,8 @@ test.skipIf(process.platform !== 'linux' || python.status !== 0)(
   async () => {
     const plan = await planIsolation({ ...PLAN, paths: [] })
     const duration = `1000.${process.pid}`
-    // The end of the first process continues each of the others, because its group then has no parent in the session.
+    // When the first process ends, the process groups of the others become orphaned, so the kernel continues stopped
+    // processes in these groups.
     const script = `
 import os, signal
 def detach(*_):

@@ -15,11 +15,11 @@ import type { RunTable } from './run-table.ts'
 
 const ACTIVE_SHOWN = 20
 const MAX_NAMED_RUNS = 3
-/** Incidents of each monitor that suffice to name {@link MAX_NAMED_RUNS} runs, because a run has two splits. */
+/** Number of incidents per monitor that suffices to name {@link MAX_NAMED_RUNS} runs, because a run has two splits. */
 const NAMED_INCIDENTS = 2 * MAX_NAMED_RUNS
 const MAX_RUNS_SHOWN = 6
 const CURVE_STEPS = 50
-/** Time that the runs are cached, because a listing reads the roll-ups of all runs. */
+/** The list of runs is cached for this time, because listing runs reads the roll-ups of all runs. */
 const RUNS_KEPT_MS = 2_000
 const GONE: ReadonlySet<string> = new Set(['unreachable', 'dead'])
 
@@ -142,8 +142,8 @@ function attentionOf(
 }
 
 /**
- * Open incidents of runs, one item for each monitor. Incidents of the fleet are left out, because the servers themselves
- * are listed.
+ * Open incidents of runs, one item for each monitor. Incidents of the fleet are left out, because the servers
+ * themselves are listed.
  */
 export function monitorAttention(incidents: readonly LateIncidentRow[]): Attention[] {
   return [...Map.groupBy(incidents, ({ monitor }) => monitor)].map(([monitor, some]): Attention => {

@@ -70,7 +70,7 @@ export function toServerDto(row: ServerRow, seen: SeenOfServer): ServerDto {
 function limitOf(row: ServerRow, stats: readonly WorkerServerStats[]): number {
   if (row.maxInFlight !== null) return row.maxInFlight
   const most = mostInFlight(null, row.maxConcurrent)
-  // A process that has not used the server reports only its part of the initial limit, which does not count.
+  // A process that has not used the server reports only its part of the initial limit, so its report is ignored.
   const found = stats.flatMap((s) => {
     const used = s.slots > 0 || s.inFlight > 0 || typeof s.tokensPerSecond === 'number'
     return s.limit === undefined || !used ? [] : [s.limit]

@@ -41,7 +41,10 @@ function lastSegment(name: string): string {
   return name.slice(name.lastIndexOf('/') + 1)
 }
 
-/** Maximum edits for a near name: two, or a third of the longer name, but never enough to replace the whole name. */
+/**
+ * Maximum number of edits for a near name: two, or a third of the longer name, but never enough to replace the whole
+ * name.
+ */
 function allowedEdits(a: string, b: string): number {
   const longer = Math.max(a.length, b.length)
   return Math.min(Math.max(2, Math.floor(longer / 3)), Math.min(a.length, b.length) - 1)

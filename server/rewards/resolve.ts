@@ -411,7 +411,7 @@ function resolveRules(
   }
 }
 
-/** Only URLs that an admin has configured are called. */
+/** Returns the sandbox that the kwargs select. Only sandboxes that an admin has configured can be selected by URL. */
 function sandboxOf(
   { [SANDBOX]: name, [SANDBOX_URL]: url }: Record<string, unknown>,
   { sandboxes = {} }: ResolveContext,
@@ -472,8 +472,9 @@ export function usesLocalSandbox({ sandbox, components = [], wraps }: ResolvedRe
 }
 
 /**
- * Checks that a stored reward can score samples of these data sources. A named rule accepts all of them; otherwise
- * each needs a rule that accepts the batch's kwargs. Throws `unknown_data_source`, `invalid_kwargs`.
+ * Checks that a stored reward can score samples of these data sources. A named rule accepts all data sources. Without a
+ * named rule, each data source needs a rule that accepts the batch's kwargs. Throws `unknown_data_source`,
+ * `invalid_kwargs`.
  */
 export function checkRulesForMore(dataSources: readonly string[], reward: ResolvedReward): void {
   for (const component of reward.components ?? []) checkRulesForMore(dataSources, component.reward)

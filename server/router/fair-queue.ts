@@ -28,9 +28,10 @@ export interface FairQueueOptions {
  *     group   earliest deadline · lowest order · begun groups first · most work (within 2,048 items of the run)
  *     item    earliest deadline · longest first
  *
- * Shares follow start-time fair queueing: every class and run has a virtual clock, which each item taken advances by
- * its tokens divided by the weight. The class and run with the slowest clocks are next. A run that becomes active again
- * starts from the slowest clock, or from its own if that is ahead, so idle time gives no priority.
+ * Shares follow start-time fair queueing: every class and run has a virtual clock. Taking an item advances the clocks
+ * of its class and run by the item's tokens divided by the weight. The class and run with the slowest clocks are next.
+ * A run that becomes active again starts from the slowest clock, or from its own clock if that is ahead, so idle time
+ * gives no priority.
  */
 export class FairQueue<T extends FairItem> {
   readonly #maxSamples: number

@@ -16,10 +16,10 @@ const PYTHON_FOLDER = fileURLToPath(new URL('./python', import.meta.url))
 const FOLDER_INSIDE = '/opt/rewardops'
 /** Maximum time for the interpreter or a fork to start, ms. */
 const START_MS = 20_000
-/** Delay after a fork that did not start, ms: no process or memory may be free until other runs end. */
+/** Delay after a failed fork, ms. The sandbox may lack processes or memory until other runs end. */
 const REFILL_MS = 100
 const MAX_BACKOFF_MS = 5_000
-/** Maximum bytes of a run's report: its output, escaped as JSON. */
+/** Maximum size of a run's report, bytes: its output, escaped as JSON. */
 const MAX_REPORT_BYTES = 64 * 1024 * 1024
 /** If the service runs as root, programs run as this user. */
 const NOBODY = { uid: 65_534, gid: 65_534 }
@@ -52,8 +52,8 @@ export class RunLostError extends Error {
 
 /**
  * Runs Python programs in warm forks: one interpreter per service starts in a sandbox (bubblewrap) and loads the usual
- * modules. Each run is a fork of it in new namespaces, which has a connection to a Unix socket of this process and gets
- * one job. The interpreter never sees a job, so no fork holds data of another run.
+ * modules. Each run is a fork of the interpreter in new namespaces. The fork connects to a Unix socket of this process
+ * and gets one job. The interpreter never sees a job, so no fork holds data of another run.
  *
  *   interpreter ──fork──▶ idle ──job──▶ running ──report──▶ ended
  */

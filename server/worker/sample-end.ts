@@ -66,7 +66,7 @@ function storable(text: string | null | undefined): string | null {
   return text == null ? null : storableText(text, MAX_VERDICT_CHARS)
 }
 
-/** The calls of a scoring that was cancelled to give its slot to other processes, as attempts that were `recalled`. */
+/** Returns the calls of a scoring whose slot another process took over. Cancelled calls are marked as `recalled`. */
 export function recalledCalls({ attempts }: RewardOutcome): AttemptRecord[] {
   const detail = "abandoned: this process's share of the batch's concurrency ended"
   return (attempts ?? []).map((one) =>
@@ -74,7 +74,7 @@ export function recalledCalls({ attempts }: RewardOutcome): AttemptRecord[] {
   )
 }
 
-/** Adds the calls of earlier, recalled scorings to an outcome, whose own attempts are numbered from 1. */
+/** Adds the calls of earlier, recalled scorings to an outcome. The outcome's own attempts are numbered from 1 again. */
 export function afterCalls(
   earlier: readonly AttemptRecord[],
   outcome: RewardOutcome,

@@ -17,7 +17,7 @@ import type { RewardLoopWorker } from './reward-loop-worker.ts'
 const REPORT_MS = 1_000
 /** Seconds between heartbeats of claimed jobs: three fit into 10 s, pg-boss's minimum heartbeat timeout. */
 const TOUCH_EVERY = 3
-/** Throughput readings kept in the table row, one per second. */
+/** Number of throughput readings kept in the table row, one per second. */
 const HISTORY = 60
 
 /** Durations are written with every fifth report, because all workers add to the same rows. */

@@ -34,7 +34,7 @@ export function addToTally(path: string, result: EpisodeResult, bug: string | nu
   appendFileSync(path, `${JSON.stringify(entry)}\n`)
 }
 
-/** An episode with several kinds of fault counts once for each kind. */
+/** Writes the tally as Markdown tables. An episode with several kinds of fault counts once for each kind. */
 export function tallyTable(entries: readonly TallyEntry[]): string {
   const lines = ['| fault | episodes | samples | broken | laws |', '|---|---|---|---|---|']
   const own = entries.filter(({ bug }) => bug === null)

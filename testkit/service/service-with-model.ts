@@ -26,8 +26,8 @@ export async function stopCleanly(
 }
 
 /**
- * Time after which an unused shared service is stopped, because an idle one takes 6 % of a core. vitest.config.ts runs
- * the files that share it in a row, so the next file begins within 2 s.
+ * Time after which an unused shared service is stopped, because an idle service takes 6 % of a core. vitest.config.ts
+ * runs the files that share the service in a row, so the next file begins within 2 s.
  */
 const UNUSED_MS = 5_000
 
@@ -35,9 +35,9 @@ let shared: { service: Promise<Service>; functionsDir: string } | undefined
 let unused: NodeJS.Timeout | undefined
 
 /**
- * A service with one worker and the folder of its reward functions, which the test files of one process share, because
- * a start takes 2.4 s of CPU time. Each file uses its own names for runs, functions and models, does not stop the
- * service or kill its processes, and calls {@link leaveShared} at its end.
+ * A service with one worker, and the folder of its reward functions. The test files of one process share the service,
+ * because a start takes 2.4 s of CPU time. Each file uses its own names for runs, functions and models, does not stop
+ * the service or kill its processes, and calls {@link leaveShared} at its end.
  */
 export async function sharedService(): Promise<{ service: Service; functionsDir: string }> {
   clearTimeout(unused)

@@ -1,7 +1,7 @@
 export interface Clock {
   /** Monotonic time in ms. */
   now(): number
-  /** Runs a callback at a time or as soon after as possible. Returns a function that cancels it. */
+  /** Runs a callback at `atMs`, or as soon as possible afterwards. Returns a function that cancels the callback. */
   at(atMs: number, run: () => void): () => void
 }
 
@@ -30,8 +30,8 @@ export class VirtualClock implements Clock {
   }
 
   /**
-   * Runs all callbacks due until a time, in order, and sets the clock to that time. Without a time, runs until none is
-   * due.
+   * Runs all callbacks due until `untilMs`, in order, and sets the clock to `untilMs`. Without `untilMs`, runs until no
+   * callbacks are left.
    */
   run(untilMs = Number.POSITIVE_INFINITY): void {
     for (;;) {

@@ -38,7 +38,7 @@ const changeable = {
    * same each time (`text`).
    */
   drawBy: z.enum(['arrival', 'text']),
-  /** Source of the raw score: the hash of the text and the weights, the linear model of `features.ts`, or always 0.5. */
+  /** Source of the raw score: a hash of the text and the weights, the linear model of `features.ts`, or always 0.5. */
   score: z.enum(['hash', 'features', 'constant']),
   /** Number of prompts in the prefix cache. 0 turns the cache off. */
   prefixGroups: count,
@@ -47,7 +47,8 @@ const changeable = {
   /** Seed of the weights; other weights give other scores. */
   weights: seed,
   /**
-   * Maximum texts in progress or waiting. Beyond this number, the server answers "queue is full". Null means unlimited.
+   * Maximum number of texts in progress or waiting. If more arrive, the server answers "queue is full". Null means
+   * unlimited.
    */
   maxQueued: count.nullable(),
   /** Idle time after which a connection is closed, in ms, or null if idle connections stay open. */
@@ -76,8 +77,8 @@ export const ServerOptions = z.strictObject({
    */
   labels: count.max(16).default(1),
   /**
-   * vLLM: whether the model has a chat template and therefore accepts conversations. By default a cross-encoder (`pair`)
-   * has none.
+   * vLLM: whether the model has a chat template and therefore accepts conversations. By default, a cross-encoder
+   * (`pair`) has none.
    */
   hasChatTemplate: z.stringbool().or(z.boolean()).optional(),
   /** vLLM: whether /sleep has an effect. If it has none, it still answers 200, as on a CPU. */

@@ -30,7 +30,7 @@ export interface RolloutFile {
   /** Can be called more than once. @throws RolloutFileError at the first bad line */
   rollouts(): AsyncGenerator<Rollout>
   /**
-   * For callers that continue after a bad line.
+   * Reads the file. Yields the error of a bad line instead of throwing it.
    * @param onBytes receives the file's bytes before decompression
    * @throws RolloutFileError when the file as a whole cannot be read
    */
@@ -245,7 +245,7 @@ function fieldNames(names: readonly string[]): string {
     .join(', ')
 }
 
-/** Other text is reported as invalid JSON. */
+/** Whether a first line that is not JSON looks like the header of a CSV. Any other text is reported as invalid JSON. */
 function looksLikeHeader(text: string): boolean {
   return /^"?\w+"?(,"?[\w.]+"?)+$/.test(text.trim())
 }

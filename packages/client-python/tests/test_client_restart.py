@@ -65,7 +65,7 @@ class Restart(unittest.TestCase):
         self.scorer.let(samples)
         while self.scorer.answered < until:
             for task in work:
-                # Shows a failure early; no task can have finished yet.
+                # `result` raises the error of a failed task early. No task can have succeeded yet.
                 self.assertFalse(task.done() and task.result())
             await asyncio.sleep(0.02)
 

@@ -80,7 +80,7 @@ def main(url, folder):
         verls, _ = scored(manager, data)
     with Loop(folder, *ours(url, RUN)) as manager:
         placed, columns = scored(manager, data)
-        # The agent loop sends single rows to the same workers, while it generates the others.
+        # The agent loop sends single rows to the same workers, while it generates the other rows.
         streamed = ray.get(
             [
                 manager.reward_loop_worker_handles[i % WORKERS].compute_score.remote(data[i : i + 1])
@@ -96,7 +96,7 @@ def main(url, folder):
     assert not columns["rewardops_failed"].any(), columns
     assert [t["reward_score"] for t in streamed] == rewards.tolist(), streamed
 
-    # A third of the texts is refused. The others have the score that the same function computes here.
+    # The function refuses a third of the texts. The other texts have the score that the same function computes here.
     def wanted(text):
         try:
             return sometimes(None, text, None, None)

@@ -6,10 +6,10 @@ export class OutOfBudget extends Error {
 /** CPU time limit of one comparison, ms. A typical comparison takes 0.05 to 1 ms, the first of a process 20 ms. */
 export const DEFAULT_DEADLINE_MS = 100
 
-/** Steps of parsing and computing. The costliest of 2,351 recorded comparisons takes 450. */
+/** Maximum number of steps of parsing and computing. The costliest of 2,351 recorded comparisons takes 450. */
 const MAX_STEPS = 100_000
 
-/** Reading the clock takes about 1 µs, a step 0.05 µs. */
+/** Number of steps between two reads of the clock, because a read takes about 1 µs and a step 0.05 µs. */
 const STEPS_PER_CLOCK_READ = 256
 
 /**

@@ -3,11 +3,11 @@ import type { Rational } from './rational.ts'
 import * as rational from './rational.ts'
 import type { Node } from './tree.ts'
 
-/** Maximum factors of a factorial or a binomial coefficient. 1000! takes a millisecond. */
+/** Maximum number of factors of a factorial or a binomial coefficient. 1000! takes a millisecond. */
 const MAX_FACTORS = 1_000n
 
 /**
- * The value of an expression as a fraction; null if it has none or is not known to have one (√2, x).
+ * The value of an expression as a fraction; null if the value is unknown or is not a fraction (x, √2).
  * @throws TooLarge, OutOfBudget
  */
 export function exactValue(node: Node, budget: Budget): Rational | null {

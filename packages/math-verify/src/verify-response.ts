@@ -2,7 +2,7 @@ import { Budget } from './budget.ts'
 import type { VerifyOptions } from './equal.ts'
 import { type ParsedAnswer, parse, type Verdict, verify } from './verify.ts'
 
-/** Maximum cached ground truths. The samples of a group share one. */
+/** Maximum number of cached ground truths. The samples of a group share one ground truth. */
 const MAX_CACHED = 512
 const cached = new Map<string, ParsedAnswer>()
 

@@ -12,7 +12,7 @@ export interface BodyFacts {
   model: string | null
   /** True when the answer is requested token by token. */
   stream: boolean
-  /** Maximum tokens to generate; null if the request does not set it. */
+  /** Maximum number of tokens to generate; null if the request does not set it. */
   maxTokens: number | null
 }
 

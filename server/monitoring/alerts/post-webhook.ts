@@ -109,7 +109,7 @@ async function beginningOf(response: Response): Promise<string | null> {
       text += value
     }
   } catch {
-    // The text so far is returned.
+    // If the connection breaks, the text received so far is returned.
   } finally {
     await reader.cancel().catch(() => {})
   }

@@ -1,4 +1,4 @@
-/** Number of values processed between two yields, which takes well under a millisecond. */
+/** Number of values processed between two yields. Processing this many takes well under a millisecond. */
 const PORTION = 8_192
 
 export function countBelow(sorted: Float64Array, value: number): number {

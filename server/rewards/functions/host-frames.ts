@@ -4,7 +4,7 @@
  * internal messages (`{cmd: 'NODE_HANDLE_ACK'}`), throws in the receiver before any listener sees it.
  */
 
-/** Maximum size of a message that a worker accepts from such a process. */
+/** Maximum size of a message that a worker accepts from a process that runs user code. */
 export const MAX_MESSAGE_BYTES = 16 << 20
 /** Maximum depth of a message, because deep JSON overflows the stack of Postgres and of JSON.stringify. */
 const MAX_DEPTH = 100

@@ -50,7 +50,7 @@ interface RunningCall {
 }
 
 const STATS_MS = 250
-/** Maximum characters of a failure detail, as stored, and of a log line. */
+/** Maximum length of a stored failure detail and of a log line, in characters. */
 const MAX_TEXT_CHARS = 4_000
 const MAX_FIELDS_CHARS = 32_000
 const LOADED_FIRST = 'the function was called before it was loaded'
@@ -84,7 +84,7 @@ setInterval(() => {
   before = now
 }, STATS_MS).unref()
 
-/** The process's first argument is its memory limit: bytes in addition to the memory that it uses at start. */
+/** Starts the watchdog thread. The memory limit, `argv[2]`, is in bytes beyond the memory that is used at the start. */
 function startWatchdog(): void {
   const { port1, port2 } = new MessageChannel()
   port1.on('message', (ping: number) => Atomics.store(shared, SHARED.pong, ping))

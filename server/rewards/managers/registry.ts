@@ -23,7 +23,7 @@ const managers = new Map<string, RewardManager>(
 /** Aliases of managers, as verl accepts them. */
 export const MANAGER_ALIASES: Readonly<Record<string, string>> = RATE_LIMITED_ALIASES
 
-/** Omits the manager of custom classes, which a reward names by their path. */
+/** Names of all managers except the one for custom classes, because rewards refer to custom classes by path. */
 export function managerNames(): string[] {
   return [...managers.keys()].filter((name) => name !== moduleManager.name)
 }

@@ -43,7 +43,7 @@ export class ArchiveWriter {
     this.#file = file
   }
 
-  /** `name`: at most 100 ASCII characters. */
+  /** Appends a file. `name` has at most 100 ASCII characters. */
   async add(name: string, content: Buffer): Promise<void> {
     const padding = Buffer.alloc(-content.length & (BLOCK - 1))
     await this.#append(headerOf(name, content.length), content, padding)

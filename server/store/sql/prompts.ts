@@ -12,8 +12,8 @@ import { likePattern } from './sample-texts.ts'
 
 const MAX_PREVIEW_CHARS = 300
 /**
- * Characters of a stored prompt that are read for its preview. For a longer list of messages, the preview is the start
- * of the JSON.
+ * Maximum number of characters of a stored prompt that are read for its preview. If a list of messages is longer, its
+ * preview is the start of its JSON.
  */
 const READ_CHARS = 20_000
 
@@ -137,7 +137,7 @@ async function storeLeftVisits(
   )
 }
 
-/** The visits of prompts by key. Until this transaction ends, no other transaction changes prompts of the run. */
+/** The visits of prompts by key. Until this transaction ends, no other transaction can change prompts of the run. */
 async function lockedVisits(
   client: Client,
   { runId, split }: PromptScope,
@@ -305,12 +305,14 @@ const ORDER_BY: Record<PromptOrder, string> = {
 }
 
 /**
- * SQL of the run's id that selects the index on (run_id::bigint, split), which lists prompts in their physical order.
+ * SQL expression for the run's id that makes Postgres use the index on (run_id::bigint, split). This index lists
+ * prompts in their physical order.
  */
 const RUN_IN_PLACE = 'run_id::bigint'
 
 /**
- * SQL conditions of a filter on the table `prompt`. `run` is the SQL of the run's id, which determines the index used.
+ * SQL conditions of a filter on the table `prompt`. `run` is the SQL expression for the run's id; it determines which
+ * index Postgres uses.
  */
 function conditions(
   scope: PromptScope,
@@ -504,7 +506,7 @@ export async function groupPassesOf(
   )
 }
 
-/** Number of steps from `from` on and before `step` that have figures of their groups. */
+/** Number of steps that have figures of their groups, from `from` up to but not including `step`. */
 export async function groupPassesBefore(
   db: Database,
   { runId, split }: PromptScope,

@@ -10,7 +10,8 @@ import { markRunRollUpStale } from './run-roll-ups.ts'
 /** Maximum number of batches that one transaction marks for removal. A rescore may wait for one such transaction. */
 const MARK_BATCHES = 500
 /**
- * Maximum rows that one statement deletes. Such a statement takes about 20 ms for samples and 40 ms for texts of 3 kB.
+ * Maximum number of rows that one statement deletes. A statement takes about 20 ms for samples and 40 ms for texts of
+ * 3 kB.
  */
 const MAX_DELETE_ROWS = 2_048
 
@@ -34,15 +35,15 @@ export type JobProgress = Partial<RemovedDto> & {
 
 const JOB = `id, kind, run, last_batch_id, state, requested_by, policy, progress, problem, created_at, ended_at`
 
-/** Ended batches with roll-ups; no process writes to them any more. */
+/** SQL condition: the batch has ended and has roll-ups, so no process writes to the batch any more. */
 const ENDED = `(b.status in ('completed', 'cancelled', 'failed') and b.completed_at is not null and b.rolled_up)`
 const KEPT = `exists (select 1 from run_kept k join run r on r.name = k.run where r.id = b.run_id)`
 const COPIED = `exists (select 1 from rescore_copy c where c.from_id = b.id)`
-/** Conditions of the age policy: days for the whole batch ($1), days for its texts ($2). */
+/** SQL conditions of the age policy: batches are kept for $1 days, and their texts for $2 days. */
 const OLD = `coalesce(b.submitted_at < now() - $1::int * interval '1 day', false)`
 const OLD_TEXTS = `coalesce(b.submitted_at < now() - $2::int * interval '1 day', false)`
 
-/** Returns undefined if another removal is running. */
+/** Stores a new removal as running. Returns undefined if another removal is already running. */
 export async function beginJob(
   db: Database,
   job: Pick<
@@ -87,7 +88,7 @@ export async function hasPendingRemoval(db: Database): Promise<boolean> {
   return row!.any
 }
 
-/** The running removal. Until the transaction ends, it cannot be cancelled, and no other one can be running. */
+/** Returns and locks the running removal. Until the transaction ends, no call can cancel it or start another one. */
 export async function runningJob(client: Client): Promise<RetentionJobRow | undefined> {
   const { rows } = await client.query<RetentionJobRow>(
     `select ${JOB} from retention_job where state = 'running' for no key update`,
@@ -330,7 +331,7 @@ async function finish(client: Client, removal: Removal): Promise<void> {
       await client.query(`delete from ${table} where batch_id = $1`, [id])
     }
     await markRunRollUpStale(client, id)
-    // The batch's rescores keep `rescored_from`, without which they would count as steps of their run.
+    // The batch's rescores keep `rescored_from`. Without this value, they would count as steps of their run.
     await client.query('delete from batch where id = $1', [id])
   }
   await client.query('delete from removal where batch_id = $1', [id])
@@ -409,7 +410,7 @@ export async function endJob(client: Client, job: RetentionJobRow): Promise<void
   )
 }
 
-/** Returns false if the removal has already ended. */
+/** Cancels a removal. Returns false if the removal has already ended. */
 export async function cancelJob(client: Client, id: number): Promise<boolean> {
   const { rowCount } = await client.query(
     `update retention_job set state = 'cancelled', ended_at = now() where id = $1 and state = 'running'`,

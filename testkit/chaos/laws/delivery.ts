@@ -54,7 +54,7 @@ export function checkDelivery(evidence: Evidence): Violation[] {
 
 function checkRefusals({ events }: Evidence, answers: AnswerEvent[]): Violation[] {
   const violations: Violation[] = []
-  // The router address returns the answers of reward models. With 502 and 504, there was no answer.
+  // From the router address, 502 and 504 mean that no reward model answered. They are no violations.
   const untyped = answers.filter(
     ({ status, op }) =>
       status >= 500 &&

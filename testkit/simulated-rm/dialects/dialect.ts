@@ -9,7 +9,7 @@ export type DialectDefaults = Pick<
 
 export type Refusal = 'error' | 'full' | 'limited' | 'unauthorized' | 'not_found' | 'method'
 
-/** Answer of a server whose engine has died: as its version answers, or with a fixed status. */
+/** How a server whose engine has died answers. `version`: as the server's version does. Otherwise, with this status. */
 export type DeadAnswer = 'version' | '400' | '200' | '500'
 
 /** Answers one call, synchronously or later. */
@@ -29,6 +29,6 @@ export interface Dialect {
   refusal(refusal: Refusal, simulation: Simulation): Answer
   /** Answer of a scoring route whose engine has died. Without this method, the answer is the engine's usual error. */
   deadAnswer?(as: DeadAnswer, path: string, simulation: Simulation): Answer
-  /** Answer to a NaN score, or null if the answer contains NaN. */
+  /** The answer that the engine sends instead of a NaN score, or null if it sends the NaN score. */
   nanAnswer(): Answer | null
 }

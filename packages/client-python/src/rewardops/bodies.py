@@ -11,8 +11,8 @@ from typing import Any
 from rewardops.samples import Prepared, Prompt, prepare
 from rewardops.scores import Scores, columns_of_pages
 
-#: Maximum bytes of samples per request. A larger batch is sent as an open batch with appends. The service accepts 256
-#: MiB.
+#: Maximum size of the samples in one request, bytes. A larger batch is sent as an open batch with appends. The service
+#: accepts 256 MiB.
 PART_BYTES = 32 << 20
 
 

@@ -340,7 +340,7 @@ class Calls:
             if internal >= TRIES_OF_INTERNAL:
                 raise later.error
             took = time.monotonic() - sent_at
-            # A call that waited long for its reward is no sign of an outage if the service can be reached.
+            # If a call fails after a long wait for its reward, but the service can be reached, there is no outage.
             reachable = (
                 waits
                 and later.error.reason == UNREACHABLE
@@ -351,7 +351,7 @@ class Calls:
             pause = later.wait_s
             if pause is None:
                 pause = min(MAX_BACKOFF_S, 0.05 * 2 ** min(tries, 10))
-            # A random delay keeps thousands of interrupted calls from returning at the same moment.
+            # A random delay keeps thousands of interrupted calls from being retried at the same moment.
             pause *= random.uniform(0.75, 1.25)
             if reachable or (later.error.reason in BACK_PRESSURE and not first):
                 # An overloaded service is running, so its answer ends an outage.

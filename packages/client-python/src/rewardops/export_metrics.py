@@ -47,7 +47,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
     )
     add = parser.add_argument
     add("--to", required=True, choices=("wandb", "mlflow", "tensorboard"), help="the tracker")
-    # `run` is taken by the command's function.
+    # `dest` is not `run`, because `arguments.run` is the command's function.
     add("--run", required=True, dest="run_name", metavar="NAME", help="the run to export")
     add("--split", choices=("train", "val"), default="train", help="default %(default)s")
     add(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rewardops.client import AsyncRewardOps
 
 MAX_STEP = 2_147_483_647
-#: Maximum steps per call of `rewards.components`, which covers at most this many batches.
+#: Maximum number of steps per call of `rewards.components`, because a call covers at most this many batches.
 COMPONENT_STEPS = 200
 #: Maximum number of steps for which `runs.get` returns single steps instead of bins.
 SINGLE_STEPS = 1000
