@@ -17,7 +17,7 @@ const config: NextConfig = {
   basePath,
   // Read by components/url/base-path.ts.
   env: { PAGES_BASE_PATH: basePath },
-  // The listener compresses answers after it has inserted the prefix.
+  // The listener inserts the base path into answers and then compresses them.
   compress: false,
   reactStrictMode: true,
   poweredByHeader: false,

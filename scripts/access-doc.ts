@@ -24,10 +24,10 @@ const INTRO = `# Access matrix
 The tables list every procedure and every other request, with the callers that may send it:
 
 - \`none\`: callers without a key, on a service that requires keys
-- \`viewer\`, \`trainer\` and \`admin\`: keys of the named role with the access \`full\` and without a run prefix
-- \`submit\`: keys of the role trainer with the access \`submit\`
-- \`read\`: keys of the role admin with the access \`read\`
-- \`prefix\`: keys of the role trainer with a run prefix
+- \`viewer\`, \`trainer\` and \`admin\`: keys with the named role, \`full\` access and no run prefix
+- \`submit\`: keys with the role trainer and \`submit\` access
+- \`read\`: keys with the role admin and \`read\` access
+- \`prefix\`: keys with the role trainer and a run prefix
 
 A refused caller gets \`unauthorized\` without a key, and \`forbidden_role\` or \`forbidden_scope\` with one. An image
 outside the run prefix is reported as missing (\`image_not_found\`). \`npm test\` sends each request as each of these

@@ -266,7 +266,7 @@ class Page {
     return null
   }
 
-  /** The largest shared output that `schema` extends by further fields; null if there is none. */
+  /** The largest shared output to which `schema` only adds fields; null if there is none. */
   private base(schema: Schema): { name: string; fields: string[] } | null {
     const own = Object.keys(schema.properties ?? {})
     let found: { name: string; fields: string[] } | null = null

@@ -9,7 +9,7 @@ import { isInstalledPackage, SetupError, setUp, stopSetUp } from './setup.mjs'
 const root = fileURLToPath(new URL('..', import.meta.url))
 
 /**
- * `node`: options of Node. `watched`: Node runs and restarts the entry in its own child process.
+ * `node`: command-line options of Node. `watched`: Node runs and restarts the entry in its own child process.
  * Entries begin with `./`, because packages/pack.ts renames `.ts` to `.js` only in imports and relative paths.
  * @type {Record<string, { entry: string, needs?: object, env?: object, node?: string[], args?: string[], watched?: boolean }>}
  */

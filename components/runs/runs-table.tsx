@@ -135,13 +135,13 @@ function RunMenu({ run }: { run: RunTableRowDto }) {
           onSelect: () => router.push(`${runSamplesHref(run)}&sort=worst`),
         },
         {
-          label: 'Failed samples',
+          label: 'View failed samples',
           icon: <CircleX size={14} aria-hidden />,
           disabled: run.failed === 0,
           onSelect: () => router.push(runSamplesHref(run, { status: 'failed' })),
         },
         {
-          label: 'Batches',
+          label: 'View batches',
           icon: <Layers size={14} aria-hidden />,
           onSelect: () => router.push(`/batches?run=${encodeURIComponent(run.name)}`),
         },

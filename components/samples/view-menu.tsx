@@ -216,7 +216,7 @@ export function ViewMenu({
           )
         }}
       >
-        Links to this view will open the list without its filters. No samples are affected.
+        Links to this view then open the unfiltered list. No samples are affected.
       </Confirm>
     </>
   )

@@ -48,7 +48,7 @@ const LABELS: Record<string, string> = {
 
 const WORDS: Record<string, string> = {
   not_applicable: 'not applicable',
-  half_open: 'half open',
+  half_open: 'half-open',
   slow_start: 'slow start',
   server: 'server process',
   call: 'servers.launch',

@@ -262,7 +262,7 @@ export function useServerActions(
       >
         {selfTest && <p className="mb-2">{VERDICT_MEANING[selfTest.verdict]}</p>}
         Batches then use its scores despite this verdict. The verdict stays visible, and you can
-        revoke the trust later.
+        undo this later.
       </Confirm>
       <Confirm
         {...windowOf('remove')}

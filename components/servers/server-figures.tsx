@@ -50,7 +50,7 @@ export function ServerFigures({
       >
         <Sparkline
           readings={hour.map((minute) => minute.requests)}
-          label="Requests per minute, last hour"
+          label="Requests per minute"
           color={color}
         />
       </Figure>
@@ -76,7 +76,7 @@ export function ServerFigures({
       >
         <Sparkline
           readings={hour.map((minute) => minute.p99Ms)}
-          label="Latency p99 per minute, last hour"
+          label="Latency p99, last hour"
           color={color}
         />
       </Figure>
@@ -92,7 +92,7 @@ export function ServerFigures({
       >
         <Sparkline
           readings={hour.map((minute) => minute.errors)}
-          label="Errors per minute, last hour"
+          label="Errors per minute"
           color={totals.errors > 0 ? 'var(--bad)' : 'var(--ink-3)'}
         />
       </Figure>

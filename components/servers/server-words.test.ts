@@ -35,7 +35,7 @@ describe('server labels', () => {
       detail: 'ejected in 1 process, slow start in 1 process, ok in 2 processes',
       tone: 'bad',
     })
-    expect(healthWords({ ...none, halfOpen: 1 })).toMatchObject({ text: 'half open', tone: 'warn' })
+    expect(healthWords({ ...none, halfOpen: 1 })).toMatchObject({ text: 'half-open', tone: 'warn' })
   })
 
   test('imbalance and rate limits have readable texts', () => {

@@ -85,7 +85,7 @@ export function fleetWords(servers: readonly Pick<ServerDto, 'state' | 'health'>
     .filter(({ state }) => state === 'ready')
     .flatMap(({ health }) => badHealth(health)[0]?.[1] ?? [])
   const parts = [
-    ...(['ejected', 'suspect', 'half open', 'slow start'] as const).map(
+    ...(['ejected', 'suspect', 'half-open', 'slow start'] as const).map(
       (word) => [unhealthy.filter((one) => one === word).length, word] as const,
     ),
     [count('unreachable'), 'unreachable'],
@@ -109,7 +109,7 @@ function badHealth({ suspect, ejected, halfOpen, slowStart }: ServerDto['health'
     [
       [ejected, 'ejected'],
       [suspect, 'suspect'],
-      [halfOpen, 'half open'],
+      [halfOpen, 'half-open'],
       [slowStart, 'slow start'],
     ] as const
   ).filter(([n]) => n > 0)

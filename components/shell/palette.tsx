@@ -99,7 +99,7 @@ function PaletteBody({ query, onQuery, onReady, onClose }: PaletteProps) {
           aria-controls={listId}
           aria-activedescendant={found[chosen] ? `${listId}-${found[chosen].id}` : undefined}
           aria-label="Search pages and actions"
-          placeholder="Run, b12, b12-3, server or action"
+          placeholder="Name, ID or action"
           value={query}
           onChange={(event) => {
             onQuery(event.target.value)

@@ -87,7 +87,7 @@ const HEALTH: Record<PassiveHealth, Look> = {
   ok: { icon: CircleCheck, text: 'ok', tone: 'ok' },
   suspect: { icon: CircleHelp, text: 'suspect', tone: 'warn' },
   ejected: { icon: CircleOff, text: 'ejected', tone: 'bad' },
-  half_open: { icon: CircleDot, text: 'half open', tone: 'warn' },
+  half_open: { icon: CircleDot, text: 'half-open', tone: 'warn' },
   slow_start: { icon: CircleFadingArrowUp, text: 'slow start', tone: 'run' },
 }
 

@@ -52,7 +52,7 @@ export class Scopes {
   }
 
   /**
-   * Checks a call and its input, before the input is validated.
+   * Checks that the caller's scope permits a call and the runs in its input. Called before the input is validated.
    * @throws RewardOpsError `forbidden_scope`, `batch_not_found`
    */
   async check(caller: ScopedCaller, what: string, rules: CallRules, input: unknown): Promise<void> {

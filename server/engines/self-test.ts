@@ -211,7 +211,7 @@ export type SelfTestVerdict = Exclude<PoolVerdict, 'differs'>
 
 export interface SelfTestResult {
   verdict: SelfTestVerdict
-  /** The raw score of the good answer; null if there is none. */
+  /** The raw score of the self-test's good answer; null if the server returned no raw score. */
   raw: number | null
   /** The activated score of the good answer; null if it was refused or not requested. */
   activated: number | null

@@ -15,7 +15,7 @@ export function forwardingHeader({ headers }: Pick<IncomingMessage, 'headers'>):
 }
 
 /**
- * Determines the client's address, scheme and host of a request. `X-Forwarded-For`, `-Proto` and `-Host`, or
+ * Determines the client address, the scheme and the host of a request. `X-Forwarded-For`, `-Proto` and `-Host`, or
  * `Forwarded` (RFC 7239), are used only if the connection comes from a trusted proxy. `X-Forwarded-*` takes precedence.
  */
 export class TrustedProxies {

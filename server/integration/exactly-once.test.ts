@@ -185,7 +185,7 @@ describe('a batch', () => {
       const followed = followBatch(service, await submit(samples))
       await waitFor('first scores', async () => (await get(followed.batchId)).scored > 0)
       await waitFor('further calls', async () => (await rm.counters()).inFlight > 0)
-      // The calls in flight return after the kill, when the database has ended. The next calls of the same jobs hang.
+      // The calls in flight return after the kill, when the database is already down. The next calls of the same jobs hang.
       await rm.control({ latency: 600_000 })
       const { workers } = await service.kill9('server')
       const killedAtMs = performance.now()

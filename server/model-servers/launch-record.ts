@@ -40,7 +40,7 @@ export interface KeeperOptions extends LaunchCommand {
   folder: string
   /** Time from SIGTERM to SIGKILL, in ms. */
   stopWithinMs: number
-  /** Time without a living owner after which the keeper ends the server, in ms. */
+  /** The keeper ends the server once no service has owned it for this long, in ms. */
   adoptWithinMs: number
 }
 

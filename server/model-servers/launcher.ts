@@ -323,7 +323,7 @@ export class ServerLauncher {
     await registry.transition(id, { to: 'unreachable', cause: 'the process ends with the service' })
   }
 
-  /** Whether this service launched a server last. Otherwise its row, if any, describes another process. */
+  /** Whether the latest launch of a server was by this service. If not, the server's row describes another process. */
   #isOurs(row: ServerRow | undefined): row is ServerRow {
     const { processId } = this.#options
     return row?.launch != null && (processId === undefined || row.launch.processId === processId)
@@ -508,7 +508,7 @@ export class ServerLauncher {
       })
   }
 
-  /** Marks a server as unreachable, because its secrets were lost with the service that launched it. */
+  /** Marks an ended server as unreachable. It cannot be restarted: only the service that launched it had its secrets. */
   async #notRestarted({ id, input }: Supervised, end: LaunchEnd): Promise<void> {
     const row = await this.#o.registry.byNumber(id)
     // A call may have launched it again during an outage.

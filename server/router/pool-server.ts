@@ -395,7 +395,7 @@ export class PoolServer implements PolicyServer {
     if (state !== 'ready') return `${name} is ${state}`
     if (!this.isHealthy(nowMs)) {
       const health = this.health.state(nowMs)
-      return `${name} is ${health === 'half_open' ? 'half open' : health}: ${this.#outCause}`
+      return `${name} is ${health === 'half_open' ? 'half-open' : health}: ${this.#outCause}`
     }
     if (this.canary.isBlocking) return `${name} is being probed`
     if (nowMs < this.pause.untilMs) return `${name} is busy`

@@ -53,8 +53,8 @@ const OUTLIER_EVERY_MS = 1_000
 export type GiveUp = (flight: Flight, nowMs: number, detail: string) => void
 
 /**
- * Checks the calls in flight of a pool for silent servers, slow calls, the last samples of a step, and servers slower
- * than their peers. Servers are compared only within the pool, because a slowdown of all servers is not the fault of
+ * Watches a pool's calls in flight. Finds silent servers, slow calls, the last samples of a step, and servers that are
+ * slower than their peers. Servers are compared only within the pool, because a slowdown of all servers is not the fault of
  * any one of them.
  */
 export class PoolWatch {

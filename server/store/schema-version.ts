@@ -57,8 +57,8 @@ export async function storeVersion(client: Queries): Promise<void> {
 }
 
 /**
- * The reason why this program cannot work on the stored schema, or null if it can. `brings` is true for a server, which
- * upgrades an older schema itself.
+ * The reason why this program cannot work with the stored schema, or null if it can. `brings`: whether the program
+ * brings an older schema up to date itself, as servers do.
  */
 export function versionProblem(stored: StoredVersion | null, brings: boolean): string | null {
   if (stored !== null && stored.compatible_from > SCHEMA_VERSION) {

@@ -5,7 +5,7 @@ import type { ChatTurn, SentTurn } from '../contract/turn-text.ts'
 
 /**
  * Encodes a sample's texts for `sample_text` and decodes them. The SQL in `sql/sample-texts.ts` and
- * `sql/monitor-figures.ts` reads the same bits of `encoding`. The bits of images are in `stored-images.ts`.
+ * `sql/monitor-figures.ts` reads the same bits of the column `encoding`. The bits of images are in `stored-images.ts`.
  */
 
 const PROMPT_ESCAPED = 1

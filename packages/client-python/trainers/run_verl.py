@@ -72,7 +72,7 @@ def configuration(**reward):
 async def score(manager, data):
     results = await asyncio.gather(*(manager.run_single(data[i : i + 1]) for i in range(len(data))))
     keys = list(results[0]["reward_extra_info"])
-    # verl's loop manager does the same: it reads the first sample's keys from all samples.
+    # As in verl's loop manager, the keys of the first sample decide which values are read from every sample.
     extra = {key: np.array([t["reward_extra_info"][key] for t in results]) for key in keys}
     return [t["reward_score"] for t in results], extra
 

@@ -110,7 +110,7 @@ function asObject(body: unknown): Record<string, unknown> {
   return body as Record<string, unknown>
 }
 
-/** Accepts a submit whose body was small enough to be parsed on the server's event loop. */
+/** Accepts a submission whose body was small enough to be parsed on the server's event loop. */
 export async function submitParsed(
   context: AcceptContext,
   input: SubmitInput,

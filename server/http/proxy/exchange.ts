@@ -19,7 +19,7 @@ import { generates } from './routes.ts'
 import { type AnswerMode, type CallOwner, MAX_SMALL_BYTES, UpstreamCall } from './upstream-call.ts'
 import type { Upstreams } from './upstreams.ts'
 
-/** Maximum random delay before the third call, in ms. The second call is immediate, if possible to another server. */
+/** Maximum random delay before the third call, in ms. The second call is sent immediately. */
 const BACKOFF_MS = 400
 const IDLE_MS = 300_000
 /** Retry-After for failed requests, in ms: the default if the server sends none, and the maximum. */
@@ -137,7 +137,7 @@ export class Exchange implements CallOwner, SlotSearch {
     } else if (call?.passedOn !== true && nowMs - this.#startedAtMs > MAX_WAIT_MS) {
       this.#stopFor('expired')
     } else if (call !== null && call.status > 0 && nowMs - call.lastAtMs > IDLE_MS) {
-      // A client that reads nothing for this time counts as disconnected.
+      // A client that reads nothing for `IDLE_MS` counts as disconnected.
       this.#stopFor(call.paused ? 'gone' : 'idle')
     }
   }

@@ -56,7 +56,7 @@ function byWords(part: string, names: Iterable<string>): string | undefined {
   return having.sort((a, b) => a.length - b.length)[0]
 }
 
-/** The only key with the same last segment. Keys in the same section are preferred. Undefined if several are left. */
+/** The only other key with the last segment of `key`, preferably of the same section. Undefined for none or several. */
 function elsewhere(key: string): string | undefined {
   const last = key.slice(key.lastIndexOf('.') + 1)
   const same = writableKeys().filter(

@@ -9,7 +9,7 @@ import type {
 } from './function-context.ts'
 import type { CallAbout, LogLevel, RouterAnswer, RouterQuestion } from './protocol.ts'
 
-/** Thrown to user code for a failed call to the router. If it is not caught, the sample fails with its `reason`. */
+/** Thrown in user code when a call to the router fails. If it is not caught, the sample fails with its `reason`. */
 export class RouterCallError extends Error {
   readonly reason: SampleFailureReason
 

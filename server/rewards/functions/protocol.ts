@@ -120,7 +120,7 @@ export type FromHost =
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
 /**
- * A line in the pipe of marks: a letter, then numbers, separated by spaces.
+ * A status line that a function process writes to a pipe of its own: a letter, then numbers, separated by spaces.
  * - `S id`: the call begins
  * - `R id`: the call returned a promise, which is not settled
  * - `B ms id`: the process has not responded for `ms`; `id` is the running call, 0 if unknown

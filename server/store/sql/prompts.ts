@@ -418,7 +418,7 @@ export async function firstPrompts(
 /** Bytes of a key that identify a prompt in {@link PassClass}. Keys are hashes, so equal prefixes are unlikely. */
 export const KEY_PREFIX_BYTES = 8
 
-/** Prompts with the same recent numbers of scored and passed samples, in any order. */
+/** The prompts that had equal numbers of scored samples and of passed samples in their recent groups. Unordered. */
 export interface PassClass {
   scored: number
   passed: number

@@ -12,7 +12,8 @@ export interface PartToCopy {
 }
 
 /**
- * Samples of a batch with their groups, in order of index: those with these indexes, or all members of these groups.
+ * Returns samples of a batch with their groups, in order of index. `of` selects samples by their indexes, or all members
+ * of groups.
  */
 export async function samplesOfBatch(
   db: Database,

@@ -143,7 +143,7 @@ export async function samplesOfGroups(
 export interface GroupOfPage {
   no: number
   uid: string
-  /** Null if the group has not completed. */
+  /** The group's place in the order of completion; null if it has not completed. */
   seq: number | null
   /** In order of the group's members; null before the roll-up. */
   advantages: (number | null)[] | null

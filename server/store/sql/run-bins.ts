@@ -37,7 +37,7 @@ export interface RunBinRow {
   max: number | null
   quantiles: (number | null)[]
   mean_error: number | null
-  /** Lowest and highest value among the bin's steps: of the mean, the wait, and the share of failed samples. */
+  /** `[lowest, highest]` over the bin's steps, for the mean, the reward wait and the share of failed samples. */
   means: (number | null)[]
   waits_ms: (number | null)[]
   failed_shares: (number | null)[]

@@ -82,7 +82,7 @@ function addedBuckets(column: string): string {
     from unnest(m.${column}, excluded.${column}) with ordinality as t(a, b, i)) end`
 }
 
-/** A worker's load since the last report. Its results are counted by the flushes that store them. */
+/** A worker's load since its last report, without its results: the flushes that store results also count them. */
 export interface WorkerLoad {
   inFlightSeconds: number
   capacitySeconds: number

@@ -53,8 +53,8 @@ function wrongProbe(
   const probes = events.filter((event): event is Ready => event.e === 'ready')
   // A server need not be ready during its own faults and starts.
   const excused = faultSpans(events).filter(({ kind }) => /^(server|all|worker)-/.test(kind))
-  // A write of the harness may miss an outage or hang in it, so a server need not be ready during an outage of the
-  // database and for `followsMs` after it.
+  // The writes below do not show every outage: a write can fall outside a short outage, or hang during it. A server
+  // therefore need not be ready during an injected outage and for `followsMs` after it.
   const outages = faultSpans(events).filter(({ kind }) => OUTAGES.test(kind))
   for (const probe of probes) {
     const recent = writes.filter(({ at }) => at <= probe.at && at > probe.at - followsMs - slackMs)
