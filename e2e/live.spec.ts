@@ -158,7 +158,8 @@ test('a page shows the age of its data while the service is down, and becomes li
   await expect(page.locator('[data-live="reconnecting"]')).toContainText(/data \d+\ss old/)
   await expect(page.locator('[data-worker]')).toHaveCount(2)
   await expect(page.locator('[data-live="disconnected"]')).toBeVisible({ timeout: 20_000 })
-  // A link does not lead to the error page of the browser. It opens once the service responds again.
+  // While the service is down, a link does not open the browser's error page. Its page opens once the service responds
+  // again.
   await page.getByRole('link', { name: 'Batches', exact: true }).first().click()
   await expect(page.getByText('The service is not responding.')).toBeVisible()
   await page.getByRole('button', { name: 'Stay here' }).click()

@@ -52,7 +52,10 @@ export class Tracing {
   readonly #spans: TraceSpans
   readonly #task: PeriodicTask
   #isFailing = false
-  /** Number of spans that the collector accepted, and of batches whose spans it did not accept within an hour. */
+  /**
+   * `exported`: number of spans that the collector accepted. `droppedBatches`: number of batches whose spans it did not
+   * accept within an hour.
+   */
   readonly counts = { exported: 0, droppedBatches: 0 }
 
   constructor(options: {

@@ -3,7 +3,7 @@ import { Int4, name } from './fields.ts'
 import { SampleFilter } from './sample-filter.ts'
 import { RescoreInput, type SubmitResult } from './trainer.ts'
 
-/** Maximum samples that one call selects. To rescore more, rescore the whole batch. */
+/** Maximum number of samples that one call can select. To rescore more, rescore the whole batch. */
 export const MAX_SELECTED_SAMPLES = 100_000
 
 /** Selects samples of a batch by index, group or filter. */
@@ -35,7 +35,7 @@ export type RescoreSomeInput = z.infer<typeof RescoreSomeInput>
 export interface RescoreResult extends SubmitResult {
   /** With `select`: number of selected samples. */
   selected?: number
-  /** With `select`: number of further samples in the groups of the selected ones. */
+  /** With `select`: number of samples that are also rescored because their groups have selected samples. */
   addedGroupMembers?: number
 }
 

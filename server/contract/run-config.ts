@@ -68,7 +68,7 @@ export function configValues(config: Readonly<Record<string, unknown>>): Map<str
   return new Map([...configEntries(config)].map(([path, value]) => [path, plainValue(value)]))
 }
 
-/** The dotted paths of a configuration with their values as sent, at most 1,000. A list is one value. */
+/** Returns up to 1,000 dotted paths of a configuration with their values as sent. A list is one value. */
 function configEntries(config: Readonly<Record<string, unknown>>): Map<string, unknown> {
   const entries = new Map<string, unknown>()
   const add = (path: string, value: unknown) => {

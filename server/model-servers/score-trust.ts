@@ -39,7 +39,7 @@ export interface Examination {
   cause: string
   evidence: Record<string, unknown>
   selfTest: StoredSelfTest
-  /** True when the server lacks the scoring route of its registered engine, so it runs another engine. */
+  /** Whether the server has no scoring route of its registered engine, which means that it runs another engine. */
   routeMissing: boolean
 }
 

@@ -50,8 +50,8 @@ const FOUND_STEPS = 2
 const MIN_STANDS_OUT_Z = 3.3
 const STANDS_OUT_SHARE = 0.5
 /**
- * Maximum number of samples whose components are read one by one; 5,000 take about 20 ms per component. With more
- * samples, roll-ups are used.
+ * Maximum number of samples whose components are read from the samples; 5,000 samples take about 20 ms per component.
+ * With more samples, roll-ups are used.
  */
 const MAX_COMPONENT_SAMPLES = 32_768
 /** Prompts can stand out only if the prompts that occur in both ranges have at least this share of the samples. */
@@ -271,8 +271,8 @@ export class ChangesView {
   }
 
   /**
-   * Splits the change by component, from weight × mean of each. The remainder (penalties, post-processing) is a further
-   * part.
+   * Splits the change by component, using each component's weight × mean. The remainder (penalties, post-processing)
+   * is a separate part.
    */
   async #components(
     { before, after }: Sides<ChangeStepRow[]>,

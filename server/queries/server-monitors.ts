@@ -23,7 +23,8 @@ export interface WatchedServer {
   /** Share of the capacity of the pool's ready servers, 0–1. */
   capacityShare: number
   /**
-   * Samples that failed on this server and were retried (`retries`), and those retried on this server (`retriesBack`).
+   * `retries`: samples that failed on this server and were retried on any server. `retriesBack`: those that were
+   * retried on this server again.
    */
   retries: number
   retriesBack: number

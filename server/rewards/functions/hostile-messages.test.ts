@@ -339,7 +339,7 @@ describe('a function that attacks its worker', () => {
       outcomes.push(await one.pool.score(good, sampleOf('x'), {}, options(i)))
     }
     expect(outcomes.every((outcome) => outcome.ok)).toBe(true)
-    // The function exceeds its time limit, or its memory limit with the unsent output.
+    // The function exceeds its time limit, or its unsent output exceeds its memory limit.
     expect(await shouting).toMatchObject({ ok: false })
     expect(process.memoryUsage().rss - before).toBeLessThan(300 << 20)
   })

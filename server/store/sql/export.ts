@@ -24,14 +24,15 @@ const momentOf = (column: string) =>
 /** Postgres's largest integer. */
 const MAX_ID = 2_147_483_647
 
-/** Maximum number of samples that one statement checks, and of indexes that it returns. */
+/** Maximum number of samples that one statement checks. */
 const MAX_CHECKED = 65_536
+/** Maximum number of indexes that one statement returns. */
 const KEYS_AT_ONCE = 2_048
 
 /**
  * The size of an export that continues from a given sample. The filter's run, batch, steps, split and `rescored` select
- * the batches. `batches` and `lastId` cover all of these; the other counts cover only the part from that sample on.
- * Batches after `lastId` are not exported.
+ * the batches. `batches` and `lastId` cover all of these batches; the other counts cover only the part from the given
+ * sample on. Batches after `lastId` are not exported.
  */
 export async function exportSize(
   db: Database,
@@ -217,8 +218,8 @@ const NO_TEXTS: Texts = {
 const BYTES_WITH_IMAGES = 1 << 20
 
 /**
- * Samples of a batch in order, from an index on: at most `limits.rows`, and none after `limits.bytes` of texts. If
- * `only` is set, only samples with these indexes are returned. Rows of scored and failed samples never change, so
+ * Returns samples of a batch in order, starting at an index: at most `limits.rows` samples, and none after
+ * `limits.bytes` of texts. If `only` is set, only samples with these indexes are returned. Rows of scored and failed samples never change, so
  * consecutive pages equal one snapshot, and no transaction stays open for a slow reader.
  *
  * Samples and texts are joined here, because Postgres without statistics would compare every sample with every text.

@@ -565,7 +565,7 @@ function rawCalls({ authorizations }: Target): fc.Arbitrary<Call> {
 
 const encode = (text: string) => encodeURIComponent(text.toWellFormed())
 
-/** Removes the marker of a raw text. Only JSON bodies replace texts with this marker; URLs and headers do not. */
+/** Removes the marker of a raw text. The marker has a meaning only in JSON bodies, not in URLs and headers. */
 function headerless(text: string): string {
   return text.startsWith('@raw:') ? text.slice(5) : text
 }

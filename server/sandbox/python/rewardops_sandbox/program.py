@@ -129,8 +129,8 @@ def _answer(channel, module, name, arguments, keywords):
         if name not in module.__dict__:
             raise NameError(f"the program does not define {name}")
         result = module.__dict__[name](*arguments, **keywords)
-        # If the function returns a value, changes to arguments are ignored: a test may compare the value with an
-        # argument.
+        # If the function returns a value, changes to arguments are ignored: a test may compare the value with the
+        # original argument.
         changed = _changed(given, sent) if result is None else []
         values.send(channel, ("returned", result, changed))
     except values.UnsupportedType as error:
