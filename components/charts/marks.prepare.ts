@@ -36,8 +36,8 @@ export function prepareMarks(
     .filter(([step]) => step >= firstStep && step <= lastStep)
     .flatMap(([step, here]) => {
       const x = xOf(step)
-      // The step of a mark can be later than the last point, which is at the start of its bin. The mark's position is
-      // clamped.
+      // A mark's step can be later than the last point, because a point is drawn at the start of its bin. Such a mark is
+      // drawn at the last point.
       return x === null ? [] : [{ step, here, x: Math.min(last, Math.max(first, x)) }]
     })
     .sort((a, b) => a.x - b.x)

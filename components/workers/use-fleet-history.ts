@@ -6,7 +6,6 @@ import { useTRPC } from '../api/trpc.ts'
 import { useLive } from '../live/live-provider.tsx'
 import type { HistoryRange } from './history-range.ts'
 
-/** As long as one interval of the shortest range. */
 const REFRESH_MS = 10_000
 
 export function useFleetHistory({ last, part }: HistoryRange) {

@@ -221,7 +221,7 @@ export interface SelfTestResult {
   calibrations: Calibration[]
   /** The finding in one sentence, for users. */
   detail: string
-  /** The server has no route for the test, so it is of another engine or kind. */
+  /** The server lacks the route that the test calls: it runs another engine or serves another kind of model. */
   routeMissing?: true
 }
 

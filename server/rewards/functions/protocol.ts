@@ -36,7 +36,7 @@ export type CallWork =
   | ({ op: 'score' } & CallOfSample)
   | { op: 'group'; samples: RewardSample[]; kwargs: Record<string, unknown> }
   | { op: 'rule'; sample: RewardSample; reward: ResolvedReward }
-  /** Another method of the object: the first existing name, or the scoring method if no names are given. */
+  /** Calls the first method in `names` that the object has, or the scoring method if `names` is empty. */
   | { op: 'method'; names: string[]; args: unknown[] }
 
 /** Messages from the worker to the child. */

@@ -18,7 +18,7 @@ const PROJECT = ['package.json', 'node_modules', 'packages', 'server'].map((name
   join(ROOT, name),
 )
 
-/** Files and folders that a function process must be able to read, besides its version: Node and the project's code. */
+/** Paths that every function process must be able to read, besides its function's files: Node and the project's code. */
 export const HOST_PATHS = [process.execPath, ...PROJECT]
 
 export interface HostSettings {
@@ -42,8 +42,8 @@ export interface HostPurpose {
 }
 
 /**
- * A child process that runs user code, with its channel and its pipe of marks; both are undefined if it could not be
- * started.
+ * A child process that runs user code. `channel` and `marks` (a pipe of status lines) are undefined if the process
+ * could not be started.
  */
 export interface StartedHost extends IsolatedProcess {
   /** The router address as the process reaches it; null if it cannot reach the router. */

@@ -219,8 +219,8 @@ const BYTES_WITH_IMAGES = 1 << 20
 
 /**
  * Returns samples of a batch in order, starting at an index: at most `limits.rows` samples, and none after
- * `limits.bytes` of texts. If `only` is set, only samples with these indexes are returned. Rows of scored and failed samples never change, so
- * consecutive pages equal one snapshot, and no transaction stays open for a slow reader.
+ * `limits.bytes` of texts. If `only` is set, only samples with these indexes are returned. Rows of scored and failed
+ * samples never change, so consecutive pages equal one snapshot, and no transaction stays open for a slow reader.
  *
  * Samples and texts are joined here, because Postgres without statistics would compare every sample with every text.
  * @param limits if `bytes` is null, rows have no texts

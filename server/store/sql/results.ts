@@ -236,7 +236,7 @@ export async function samplesByIndex(
   )
 }
 
-/** The number of members of each group with an index below `idx`. */
+/** For each group, the number of its members with an index below `idx`. */
 export async function membersBefore(
   db: Database,
   batchId: number,
