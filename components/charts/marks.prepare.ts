@@ -36,8 +36,8 @@ export function prepareMarks(
     .filter(([step]) => step >= firstStep && step <= lastStep)
     .flatMap(([step, here]) => {
       const x = xOf(step)
-      // A mark's step can be later than the last point, because a point is drawn at the start of its bin. Such a mark is
-      // drawn at the last point.
+      // A mark's step can be later than the last point, because a point is drawn at the start of its bin. The mark is
+      // then drawn at the last point.
       return x === null ? [] : [{ step, here, x: Math.min(last, Math.max(first, x)) }]
     })
     .sort((a, b) => a.x - b.x)

@@ -39,7 +39,7 @@ export class AboutService {
     this.#of = of
   }
 
-  /** Only admins see folders of the machine. */
+  /** Returns the data of the About page. Only admins see folders of the machine. */
   async get(role: Role): Promise<AboutDto> {
     const isAdmin = mayDo(role, 'admin')
     const about = await this.#read()

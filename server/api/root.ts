@@ -420,7 +420,7 @@ export const appRouter = router({
    * @see docs/deployment.md
    */
   workers: router({
-    /** Lists the live workers, then those that ended in the last 10 minutes, each newest first: at most 200 in total. */
+    /** Lists the live workers, then those that ended in the last 10 minutes: at most 200 in total, newest first. */
     list: procedure.input(nothing).query(({ ctx }) => ctx.fleet.workers()),
   }),
   /** Servers and workers over time. */

@@ -4,7 +4,7 @@ import { type ConfigValue, Tag } from './run-config.ts'
 
 /** A run with pending samples is stalled after this time without a completed group and without new samples. */
 export const STALLED_AFTER_MS = 5 * 60_000
-/** The change of a run is the linear trend over its last steps, at most this many. */
+/** Maximum number of last steps over which the change of a run, its linear trend, is computed. */
 export const CHANGE_STEPS = 20
 /** Maximum number of points of a run's curve. */
 export const MAX_CURVE_POINTS = 60

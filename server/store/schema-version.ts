@@ -123,7 +123,7 @@ export async function outdatedProcesses(client: Queries, since = COMPATIBLE_FROM
   return rows[0]!.n
 }
 
-/** The database must have a schema version. */
+/** Returns the number of running processes. The database must have a schema version. */
 export function runningProcesses(client: Queries): Promise<number> {
   return outdatedProcesses(client, Number.MAX_SAFE_INTEGER)
 }

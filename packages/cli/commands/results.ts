@@ -58,7 +58,7 @@ export const command = defineCommand({
   },
 })
 
-/** For the text table; --json has all digits. */
+/** Rounds a score to six digits for the text table; --json prints all digits. */
 function shortened(score: number | null | undefined): number | null {
   return score === null || score === undefined ? null : Number(score.toPrecision(6))
 }

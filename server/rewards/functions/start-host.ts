@@ -18,7 +18,7 @@ const PROJECT = ['package.json', 'node_modules', 'packages', 'server'].map((name
   join(ROOT, name),
 )
 
-/** Paths that every function process must be able to read, besides its function's files: Node and the project's code. */
+/** Paths that every function process must be able to read, besides the function's files: Node and the project. */
 export const HOST_PATHS = [process.execPath, ...PROJECT]
 
 export interface HostSettings {

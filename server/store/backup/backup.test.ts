@@ -121,7 +121,7 @@ function changedManifest(content: Buffer, change: (manifest: Manifest) => unknow
   return Buffer.from(JSON.stringify(manifest))
 }
 
-/** A copy of the backup in which some files of the archive are changed, in the order of the archive. */
+/** Writes a copy of the backup in which `changes` is applied to the files it names. Files keep their order. */
 async function withFiles(changes: Record<string, (content: Buffer) => Buffer>): Promise<string> {
   const archive = await ArchiveReader.open(file)
   const path = join(folder, 'changed.tar')
@@ -256,8 +256,8 @@ describe('a restore', () => {
       /is damaged.* Nothing was restored/,
     )
     const [run] = await db.adhoc<{ name: string }>('select name from run limit 1')
-    // Postgres refuses a text with a byte that UTF-8 never contains. The checksum is that of the changed rows, because
-    // Postgres may refuse rows before or after the checksum is compared.
+    // Postgres refuses a text with a byte that UTF-8 never contains. The manifest gets the checksum of the changed rows,
+    // because a wrong checksum could be reported before Postgres refuses the rows.
     let sha256 = ''
     const refused = withFiles({
       [chunkName('run', 1)]: (chunk) => {
