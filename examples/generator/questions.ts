@@ -52,7 +52,7 @@ export const QUESTIONS: readonly Question[] = [
   },
 ]
 
-/** `right` and `article` satisfy the rule. */
+/** The kinds of generated answers. The rule scores only `right` and `article` as correct. */
 export type PlantedAnswer = 'right' | 'article' | 'wrong' | 'no_tag' | 'spam'
 
 export const RIGHT_ANSWERS: ReadonlySet<PlantedAnswer> = new Set<PlantedAnswer>([

@@ -30,8 +30,8 @@ export class SleepSweep {
   /** Servers that this sweep is putting to sleep; a batch may cancel that. */
   readonly #own = new Set<number>()
   /**
-   * How long batches keep each server awake: the end of that time, by server, on the local clock. If no other caller
-   * has extended it, the server is put to sleep as soon as the last batch ends.
+   * For each server, the time until which batches keep it awake, on the local clock. If no other caller has extended
+   * that time, the server is put to sleep as soon as the last batch ends.
    */
   readonly #byBatches = new Map<number, number>()
   #newest: number | null = null

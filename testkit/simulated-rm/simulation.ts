@@ -412,7 +412,7 @@ export class Simulation {
   }
 }
 
-/** Answer of a missing route, as FastAPI sends it, or for 501 as llama.cpp does. */
+/** Returns the answer of an engine without the route: for 501 that of llama.cpp, otherwise that of FastAPI. */
 function routeMissing(status: 404 | 405 | 501): Answer {
   if (status === 404) return json(404, { detail: 'Not Found' })
   if (status === 405) return json(405, { detail: 'Method Not Allowed' })

@@ -28,7 +28,8 @@ from rewardops.trl import reward_function
 STEPS = 8
 SAVED_EVERY = 2
 SAMPLES = 8
-#: The service is killed before step 1's rewards are requested, and while step 3's are computed; the trainer at step 5.
+#: The service is killed before the rewards of step 1 are requested, and while the rewards of step 3 are computed. The
+#: trainer is killed at step 5.
 BEFORE, DURING, TRAINER = 1, 3, 5
 
 

@@ -57,7 +57,7 @@ async def main(url):
         trace, error = await scored("by_rule", reply)
         assert error is None and trace.reward == score, (trace.rewards, error)
         assert trace.info["rewardops"]["sample"].startswith("b"), trace.info
-    # The scorer refuses this text, because the sum of its characters is divisible by 3.
+    # The scorer refuses this text, because the sum of its character codes is divisible by 3.
     trace, error = await scored("refused", "c")
     assert error is not None and "was not scored: function_error" in str(error), error
     assert trace.rewards == {"rewardops": None}, trace.rewards

@@ -256,8 +256,8 @@ describe('a restore', () => {
       /is damaged.* Nothing was restored/,
     )
     const [run] = await db.adhoc<{ name: string }>('select name from run limit 1')
-    // Postgres refuses a text with a byte that UTF-8 never contains. The manifest gets the checksum of the changed rows,
-    // because a wrong checksum could be reported before Postgres refuses the rows.
+    // Postgres refuses a text with a byte that UTF-8 never contains. The manifest gets the checksum of the changed
+    // rows, because a wrong checksum could be reported before Postgres refuses the rows.
     let sha256 = ''
     const refused = withFiles({
       [chunkName('run', 1)]: (chunk) => {
