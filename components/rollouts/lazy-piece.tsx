@@ -13,7 +13,7 @@ const RenderedMarkdown = lazy(async () => {
   return { default: RenderedMarkdown }
 })
 const RenderedCode = lazy(async () => {
-  // rendered-markdown.tsx imports the styles of code blocks.
+  // Loads the styles of code blocks, which rendered-markdown.tsx imports.
   await import('./rendered-markdown.tsx')
   return { default: CodeBlock }
 })

@@ -4,7 +4,7 @@ import type { MonitorKind } from '../../server/contract/server-detail.ts'
 import type { ServerDto, ServerState } from '../../server/contract/servers.ts'
 import { formatCompact, plural } from '../format/numbers.ts'
 
-/** The official spelling of an engine that the API returns as text. */
+/** Returns the official spelling of an engine's name, or the name itself if the engine is unknown. */
 export const engineName = (engine: string): string =>
   Object.hasOwn(ENGINES, engine) ? ENGINES[engine as EngineName].label : engine
 

@@ -152,7 +152,7 @@ function Status({ look, title }: { look: Look | undefined; title?: string | unde
 export function BatchStatusView({ status }: { status: BatchStatus }) {
   return <Status look={BATCH[status]} />
 }
-/** `age` is the time in this state, such as `3 h`. */
+/** The status of a run. `age` is the time since the run has had this status, such as `3 h`. */
 export function RunStatusView({
   status,
   age,
@@ -193,8 +193,8 @@ export function stateLook(state: string): { text: string; tone: Tone } {
 }
 
 /**
- * An exited worker is red only if its samples had to be requeued, because a stopped worker returns its samples before
- * it exits.
+ * The state of a worker. An exited worker is red only if its samples had to be requeued; a worker that is stopped
+ * returns its samples before it exits.
  */
 export function WorkerStateView({
   state,

@@ -19,7 +19,7 @@ export function WorkersGlance({
 }) {
   const here = workers.filter((worker) => worker.state !== 'dead')
   const dead = workers.length - here.length
-  // Live workers are listed first, so only the last kind is cut.
+  // Live workers are listed first, so a full list lacks only dead workers, or live ones if it has no dead ones.
   const newest = workers.length >= MAX_LISTED_WORKERS ? 'newest ' : ''
   return (
     <Section

@@ -4,7 +4,7 @@ import type { Output } from './output.ts'
 import { number, showProgress } from './progress.ts'
 import type { ServiceClient } from './service-client.ts'
 
-/** Short enough to update the progress twice a second. */
+/** Duration of a long poll. After each poll, the progress is updated. */
 const POLL_MS = 500
 /** Calls are retried this long while the service restarts. */
 export const AWAY_MS = 60_000

@@ -105,7 +105,7 @@ itInFullRun('images stay in their messages while an earlier version runs', async
   expect(await stored()).toEqual({ images: 0, refs: 0, compatible: IMAGES_SINCE - 1 })
   await service.sql('delete from process where id = $1', [id])
   await reported()
-  // The repeated calls have the same content, although new images would now be stored separately.
+  // The repeated calls count as equal to the first ones, although new images would now be stored separately.
   expect(await submit(samples, key)).toBe(batchId)
   await service.api.batches.append.mutate({ batchId, startIndex: 0, samples: samples as never })
   expect(await stored()).toMatchObject({ images: 0 })

@@ -12,7 +12,7 @@ export class WorkerCounters {
   /** Samples scored here, including those that still wait for post-processing. */
   scored = 0
   failed = 0
-  /** Durations. `queue`: to the first dispatch. `router`: waits for a slot. `service`: calls to servers or rules. */
+  /** `queue`: times until the first dispatch. `router`: waits for a slot. `service`: durations of calls. */
   readonly latency: Readonly<Record<LatencyKind, LatencyHistogram>> = {
     queue: new LatencyHistogram(),
     router: new LatencyHistogram(),

@@ -28,7 +28,7 @@ export type ExportInput = {
 } & {
   /** Default: `jsonl`. */
   format?: ExportFormat
-  /** Such as `score` and `rewardExtraInfo.acc`; default: all but annotations. */
+  /** Columns to export, such as `score` and `rewardExtraInfo.acc`; default: all but annotations. */
   columns?: readonly string[]
   /** `kept` includes samples whose texts were removed by retention; these texts are null. */
   texts?: 'all' | 'kept'

@@ -17,7 +17,7 @@ import {
 import { samplesOfFilledGroups, samplesOfUnfilledGroups } from '../../store/sql/append.ts'
 import { addPool } from '../../store/sql/pools.ts'
 
-/** Maximum samples per job, unless a single group that must not be split has more. */
+/** Maximum number of samples per job. A job for a group that must not be split may have more. */
 const MAX_JOB_SAMPLES = 64
 
 export function poolOf(reward: ResolvedReward): string {

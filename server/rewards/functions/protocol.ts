@@ -191,7 +191,7 @@ export const ROUTER_SOCKET = 'router.sock'
 /** File descriptor of the channel in the child, after stdin, stdout and stderr. */
 export const CHANNEL_FD = 3
 export const MARKS_FD = 4
-/** Maximum lines per second of a function's logger; further lines are dropped and counted. */
+/** Maximum number of lines per second from a function's logger; further lines are dropped and counted. */
 export const MAX_LOG_LINES_PER_SECOND = 1_000
 /**
  * Indexes of the numbers shared between the child's threads: the call whose code is on the stack, and the last ping

@@ -4,9 +4,9 @@ import { SeenMedian } from './seen-median.ts'
 import { Turn } from './turn.ts'
 
 /**
- * Picks the server with the lowest product of latency and samples: the peak EWMA of its ms per 1,000 tokens (rises
- * immediately, falls slowly), times the number of samples it would have, divided by its weight. An unmeasured server is
- * assumed to have the median latency.
+ * Picks the server with the lowest product of latency and samples: the peak EWMA of its ms per 1,000 tokens, times the
+ * number of samples it would have, divided by its weight. A peak EWMA rises immediately and falls slowly. An unmeasured
+ * server is assumed to have the median latency.
  */
 export function peakEwma(): BalancingPolicy {
   const turn = new Turn()
