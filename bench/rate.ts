@@ -40,7 +40,7 @@ export async function measureRate(emit: Emit): Promise<void> {
   })
 }
 
-/** Alternates between the bare loop, the model and the rule after one warm-up, so that a slow minute affects all. */
+/** After one warm-up, alternates between the bare loop, the model and the rule: a slow minute affects all three. */
 async function inTurn(bench: Bench, version: string) {
   const bare: BareLoopResult[] = []
   const byModel: BatchTimes[] = []

@@ -23,7 +23,8 @@ export interface Step {
   /** Minimum work: each group's prompt once, and every response. */
   workTokens: number
   /**
-   * Most tokens that one server must process in sequence: a response, or a group's prompt and its shortest response.
+   * Largest number of tokens that one server must process in sequence: those of one response, or of a group's prompt
+   * and shortest response.
    */
   longestTokens: number
   lengths: 'trace' | 'lognormal'

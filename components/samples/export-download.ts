@@ -8,8 +8,8 @@ const REPORT_EVERY_MS = 120
 export type PageExportFormat = Exclude<ExportFormat, 'verl'>
 
 /**
- * Streams an export, counts its rows, and saves it as a file. The rows of a Parquet file are not counted, so `rows` is
- * null for them.
+ * Streams an export, counts its rows, and saves it as a file. The rows of a Parquet file are not counted: `rows` is
+ * then null.
  * @throws an Error with the service's message, or an Error if the export is too large for the page
  */
 export async function downloadExport(

@@ -29,7 +29,7 @@ export const VERDICT_MEANING: Record<SelfTestVerdict, string> = {
   failed: 'The server returned no score to test.',
 }
 
-/** The scored text of each route. */
+/** The text that a server scores, by route. */
 export const ROUTE_WORDS: Record<NonNullable<ServerDto['route']>, string> = {
   classify: 'whole text',
   token: 'whole text, per token',

@@ -3,7 +3,7 @@ import type { Draw } from './random.ts'
 export type Operand = number | { step: number }
 
 export interface Step {
-  /** For example `eggs are left`. */
+  /** The words after the result of the step, for example `eggs are left`. */
   what: string
   operator: '+' | '-' | '*' | '/'
   left: Operand

@@ -135,7 +135,7 @@ export const limitsRouter = router({
       role: 'admin',
       audit: {
         target: (input) => (typeof input.run === 'string' ? input.run : 'every run'),
-        // `refs` keeps `limits` from being recorded a second time, because `look` returns its fields.
+        // `limits` is listed so that it is not recorded in addition to the same fields from `look`.
         refs: ['run', 'limits'],
         look: async ({ limits }, { run }) => {
           const { defaults, runs } = await limits.get()

@@ -2,8 +2,9 @@ import type { ChunkJob } from '../store/job-queue.ts'
 import { chunk, wholeGroupJobs } from './accept/jobs.ts'
 
 /**
- * Samples per window, or a few more so that no group is split. Making the jobs of a window blocks the event loop for 10
- * to 15 ms; making those of a million samples in one go would block it for half a second.
+ * Number of samples per window. A window may have a few more, so that no group is split. Creating the jobs of a window
+ * blocks the event loop for 10 to 15 ms; creating the jobs of a million samples at once would block it for half a
+ * second.
  */
 const WINDOW_SAMPLES = 32_768
 

@@ -7,7 +7,7 @@ export const MAX_SAMPLES_BY_GROUP = 131_072
 /** The key under which a breakdown combines all parts that it does not list. */
 export const OTHERS = '(others)'
 
-/** Minimum number of steps in a search for sudden changes. Fewer do not show how much the mean usually varies. */
+/** Minimum number of steps in a search for sudden changes. Fewer steps do not show how much the mean usually varies. */
 export const MIN_SHIFT_STEPS = 11
 
 const StepRange = z

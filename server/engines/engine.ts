@@ -7,7 +7,8 @@ import type { ChatTurn, TurnContent } from '../contract/turn-text.ts'
 export type { EngineName } from '../contract/engines.ts'
 
 /**
- * Routes of discriminative models on engines that have several. The probe finds the route, and the registry stores it.
+ * Scoring routes of discriminative models, for engines with several such routes. The probe finds the route, and the
+ * registry stores it.
  * - `classify`: the whole text, one logit (vLLM /classify, SGLang /v1/embeddings, TEI /predict)
  * - `token`: a logit per token or step, of which the last is the score (vLLM /pooling with `token_classify`)
  * - `pair`: prompt and response as a pair, for a cross-encoder (vLLM /score, TEI and llama.cpp /rerank)
@@ -94,7 +95,7 @@ export interface EngineFailure {
    * has scored a canary.
    */
   broken?: true
-  /** The tokens left for the reply, at least one, if the requested `maxTokens` did not fit. */
+  /** If `maxTokens` did not fit into the context: the number of tokens left for the reply, at least one. */
   fitMaxTokens?: number
 }
 
@@ -295,7 +296,7 @@ export interface ProbeFacts {
   /** Whether the server ignores the model name of requests, so that a pool can have any name. */
   ignoresModelName?: boolean
   version: string | null
-  /** The max context in tokens, of the requested model or the first one. */
+  /** The max context in tokens of the requested model or, if none was requested, of the first model. */
   maxModelLen: number | null
   /** The kind of model; null if not reported. */
   kind: 'discriminative' | 'generative' | null
@@ -383,7 +384,7 @@ export interface Engine {
     bodyText: string,
     target?: EngineTarget,
   ): EngineScore | EngineFailure
-  /** The protocol for micro-batches; null if requests have one sample. */
+  /** The protocol for micro-batches; null if a request can have only one sample. */
   readonly microBatch: MicroBatchProtocol | null
   /**
    * The protocol for token offsets; absent if the engine's servers return no token scores, or do not list the tokens.

@@ -149,7 +149,7 @@ export class LaunchedProcess {
     try {
       rmSync(launchFile(this.#folder, this.#name, 'pid'), { force: true })
     } catch {
-      // The end is reported nevertheless, so that the server is launched again.
+      // The end is reported even if the file remains, so that the server is launched again.
     }
     return { code: null, signal: 'SIGKILL', error, livedMs: 0, lastLines: [] }
   }

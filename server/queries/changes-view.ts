@@ -44,8 +44,8 @@ const TTL_MS = 2_000
 const STALE_MS = 60_000
 const FOUND_STEPS = 2
 /**
- * Minimum distance from 0, in standard errors, for a part to stand out (p ≈ 0.001). High, because many parts are
- * tested.
+ * Minimum distance from 0, in standard errors, for a part to stand out (p ≈ 0.001). The value is high because many
+ * parts are tested.
  */
 const MIN_STANDS_OUT_Z = 3.3
 const STANDS_OUT_SHARE = 0.5

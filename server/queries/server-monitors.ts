@@ -2,7 +2,7 @@ import type { MonitorKind, ServerMonitorDto } from '../contract/server-detail.ts
 import type { SelfTestDto, ServerDto, ServerState } from '../contract/servers.ts'
 import { median } from '../median.ts'
 
-/** The figures of a server over the last ten minutes, as input of the monitors. */
+/** The figures of a server over the last ten minutes, as input for the monitors. */
 export interface WatchedServer {
   id: string
   name: string

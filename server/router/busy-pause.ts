@@ -1,6 +1,6 @@
 /** Longest pause that a server can request with Retry-After. */
 const MAX_RETRY_AFTER_MS = 30_000
-/** A busy answer without Retry-After pauses its server if it is at least the third since the last score. */
+/** A server that gives this many busy answers since its last score pauses, even without Retry-After. */
 const REFUSALS_TO_PAUSE = 3
 /**
  * Length of a pause without Retry-After: 100 ms, doubled for each earlier pause since the last score, at most 5 s,

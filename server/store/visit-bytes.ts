@@ -1,8 +1,8 @@
 import type { Visit } from '../prompt-visits.ts'
 
 /**
- * The visits of a prompt as stored in `prompt.history`: step, batch, group, scored and passed (−1: none) as 32-bit
- * integers, mean and standard deviation as 64-bit floats, little-endian. Separate array columns took
+ * The visits of a prompt as stored in `prompt.history`: step, batch, group, scored and passed (−1 if unknown) as
+ * 32-bit integers, mean and standard deviation as 64-bit floats, little-endian. Separate array columns took
  * Postgres and Node twice as long.
  */
 

@@ -11,7 +11,7 @@ export interface RuleCases {
     score: number,
     kwargs?: Record<string, unknown>,
   ][]
-  /** The explanation shows a normalized answer, which may not occur in the response. */
+  /** The explanation shows a normalized answer, which the response need not contain. */
   isFoundNormalized?: true
   /** Normalized answers are compared by value, so equal answers may differ as text. */
   isByValue?: true

@@ -1,7 +1,7 @@
 import type { Sample, Submit } from './rollouts.ts'
 import type { Service } from './service.ts'
 
-/** Creates the batch calls of a test file. `common`: fields of all its batches. `service` is evaluated on first use. */
+/** Creates the batch calls of a test file. `common`: fields of all its batches. `service` is called by each call. */
 export function batchCalls(service: () => Service, common: Partial<Submit> & { run: string }) {
   return {
     submit: (samples: Sample[], fields?: Partial<Submit>) =>

@@ -139,9 +139,9 @@ async function closed(server: Server): Promise<void> {
 export interface StormCounts {
   /** Complete answers with the request's own id. */
   answered: number
-  /** 400 answers of a server, each with the request's own id. */
+  /** Answers of a server with status 400, each with the request's own id. */
   refused: number
-  /** 503 answers of the router: every attempt failed. */
+  /** Answers of the router with status 503: every attempt failed. */
   failed: number
   aborted: number
   /** Answers cut off after their start. */

@@ -1,7 +1,7 @@
 import type { JsonObject } from './parse-json.ts'
 import type { Rollout } from './rollout.ts'
 
-/** `example_model_solutions.jsonl` has one problem per line, with one solution per model. */
+/** Recognizes `example_model_solutions.jsonl` by its first line. A line has a problem and one solution per model. */
 export function looksLikeOpenAiSolutions(first: JsonObject): boolean {
   return (
     typeof first.question === 'string' &&

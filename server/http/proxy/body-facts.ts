@@ -91,8 +91,8 @@ function skipSpace(body: Buffer, from: number): number {
 }
 
 /**
- * Bytes of a string searched one by one before `indexOf`, because a call of `indexOf` takes as long as checking about
- * 50 bytes.
+ * Number of bytes of a string that are checked one by one before `indexOf` is called, because a call takes as long as
+ * checking about 50 bytes.
  */
 const NEAR = 48
 

@@ -56,7 +56,7 @@ const limiterKwarg = z.strictObject({
     .describe('Name under which batches share the limits; default: the model'),
 })
 
-/** The kwargs with the limiter's name, which is an addition: verl has one limiter per process. */
+/** The kwargs and the limiter's name. verl has no such name, because it has one limiter per process. */
 export const rateLimitedOptions = limitKwargs.extend(limiterKwarg.shape)
 
 /** @throws ZodError that names the invalid kwarg */

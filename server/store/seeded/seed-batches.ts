@@ -52,9 +52,11 @@ const sumOf = (prompt: 'p' | 'prompt') => `(${prompt} + ${prompt} % 97)`
 const answerOf = (prompt: 'p' | 'prompt', idx: 'i' | 'idx') =>
   `(${sumOf(prompt)} + case when is_correct then 0 else 1 + ${idx} % 7 end)`
 
-/** SQL of a response to the prompt `p`: a text, or the messages of a trajectory with a tool call and an image. */
+/** SQL of the last sentence of a response to the prompt `p`. */
 const ANSWER = `case when verdict = 'no answer' then 'The result follows.' else 'The answer is ' || ${answerOf('p', 'idx')} || '.' end`
+/** SQL of a response as plain text. */
 const RESPONSE = `'Seeded response ' || idx || ' of step ' || $3 || '. ' || repeat('Step by step. ', 1 + idx % 9) || ${ANSWER}`
+/** SQL of a response as the messages of a trajectory with a tool call and an image. */
 const TRAJECTORY = `json_build_array(
   json_build_object('role', 'assistant', 'content', 'I let the calculator add them.', 'tool_calls', json_build_array(
     json_build_object('id', 'call_' || idx, 'type', 'function', 'function',
@@ -64,7 +66,7 @@ const TRAJECTORY = `json_build_array(
     json_build_object('type', 'image_url', 'image_url',
       json_build_object('url', 'data:image/png;base64,@' || ($6::text[])[1 + idx % 2])))),
   json_build_object('role', 'assistant', 'content', 'Step ' || $3 || '. ' || ${ANSWER}))::text`
-/** SQL of a trajectory whose image references have their `\/`, which `json_build_object` would escape again. */
+/** SQL of a trajectory with `\/` in its image references, added last because `json_build_object` would escape it. */
 const WITH_IMAGES = `replace(${TRAJECTORY}, ';base64,@', ';base64,\\/')`
 
 export interface Seeded {

@@ -113,7 +113,7 @@ export async function exportedBatches(
 
 /**
  * The indexes of a batch's matching samples, in portions, starting at `fromIdx`. A text search reads the samples'
- * texts. A portion may be empty, so that the caller can check whether its client is still connected.
+ * texts. Empty portions let the caller check during a long search whether its client is still connected.
  */
 export async function* fittingIndexes(
   db: Database,

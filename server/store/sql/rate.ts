@@ -43,7 +43,7 @@ export async function takeRate(
     kept: number
   }>(
     'take-rate',
-    // Each step reads the previous one, which ensures their order.
+    // Each subquery reads the previous one, so Postgres runs them in this order.
     `with r as materialized (
        select case when $4::float8 is not null then take_rate($1, $2, $3, $4, $5) end as requests),
      t as materialized (
@@ -91,8 +91,8 @@ export async function takeRate(
 
 /**
  * Takes an amount from a limit per minute, even if the bucket holds less. Returns the time in ms until the bucket
- * covers the amount, or 0 if it covers it now. Callers wait that long, so together they stay within the limit. A
- * negative amount is put back.
+ * covers the amount, or 0 if the bucket already does. Callers wait that long, so together they stay within the limit.
+ * A negative amount is put back.
  * @param capacity content of a full bucket
  */
 export async function reserveRate(

@@ -79,7 +79,8 @@ export interface ServerRow extends StoredSettings {
   selfTest: StoredSelfTest | null
   awakeUntil: Date | null
   /**
-   * By the database's clock, in ms: the time in the current state, and the time until `awakeUntil` (negative after it).
+   * Time in the current state (`stateAgeMs`) and time left until `awakeUntil` (`awakeLeftMs`, negative afterwards), in
+   * ms on the database's clock.
    */
   stateAgeMs: number
   awakeLeftMs: number | null

@@ -141,7 +141,7 @@ class StoredSamples:
 
     def _pairs(self, margin: float, every: bool, form: _Form) -> Iterator[dict[str, Any]]:
         for group in self._groups():
-            # Of equal scores, the earlier sample comes first.
+            # Among samples with equal scores, the earlier sample comes first.
             ranked = sorted(group, key=lambda row: (-row["score"], row["index"]))
             lowest = min(group, key=lambda row: (row["score"], row["index"]))
             for at, chosen in enumerate(ranked if every else ranked[:1]):

@@ -17,7 +17,7 @@ from typing import Any, Callable
 
 from rewardops.serving.pool import Call, FunctionPool
 
-#: Several rollouts of 1 MB per call are usual, gigabytes are a mistake.
+#: A call usually has several rollouts of 1 MB at most; a body of gigabytes is a mistake.
 MAX_BODY_BYTES = 256 * 2**20
 #: Maximum number of accepted samples without an answer; further calls get status 429 with `Retry-After`.
 MAX_WAITING = 20_000
