@@ -152,7 +152,7 @@ function Status({ look, title }: { look: Look | undefined; title?: string | unde
 export function BatchStatusView({ status }: { status: BatchStatus }) {
   return <Status look={BATCH[status]} />
 }
-/** The status of a run. `age` is the time since the run has had this status, such as `3 h`. */
+/** The status of a run. `age` is the time that the run has had this status, such as `3 h`. */
 export function RunStatusView({
   status,
   age,
