@@ -148,7 +148,7 @@ export class ResultWriter {
     }
   }
 
-  /** Returns how many of the samples were still pending. */
+  /** Writes the samples. Returns how many of them were still pending. */
   async #write(samples: EndedSample[]): Promise<number> {
     const attempts = attemptsStatement(this.#workerId, samples)
     const flush = this.#statement(this.#workerId, samples)
