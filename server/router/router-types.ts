@@ -341,9 +341,9 @@ export interface RewardRouter {
    */
   setLoad(serverId: number, load: EngineLoad | null): void
   /**
-   * Sets this process's slots for a server, its maximum samples in flight. Until this is called, the process has none.
-   * The slots expire at `untilMs` on the clock of `performance.now()`, by default never. `others` is the number of
-   * slots of other processes.
+   * Sets this process's slots for a server: the maximum number of samples in flight. Until this is called, the process
+   * has no slots. They expire at `untilMs` on the clock of `performance.now()`, by default never. `others` is the
+   * number of slots of other processes.
    */
   setSlots(serverId: number, slots: number, untilMs?: number, others?: number): void
   /**

@@ -27,7 +27,7 @@ export class ResultWriter {
   readonly #db: Database
   readonly #workerId: number
   readonly #log: Logger
-  /** Called after a flush whose samples were all still pending, so that the stored results equal the flushed ones. */
+  /** Called after a flush whose samples were all still pending; the stored results then equal the flushed ones. */
   readonly #onCommitted: ((samples: EndedSample[]) => void) | null
   readonly #statement: typeof flushStatement
   readonly #onOutage: (error: unknown) => void
