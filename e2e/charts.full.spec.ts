@@ -8,7 +8,7 @@ import { SEEDED_RUNS } from '../server/store/seeded/seeded-run.ts'
 import { section } from './exactness/read-page.ts'
 import { startTestService, type TestService, test } from './fixtures/service.ts'
 
-/** `npx playwright test charts --update-snapshots` updates the snapshots; review them before committing. */
+// `npx playwright test charts --update-snapshots` updates the snapshots; review them before committing.
 
 const STEPS = 12
 const STEP_SAMPLES = 192

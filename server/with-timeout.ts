@@ -15,7 +15,7 @@ export async function withTimeout<T>(work: Promise<T>, ms: number): Promise<T | 
 
 /** An event-loop turn that takes longer than this counts as a pause of the process, ms. */
 const PAUSE_MS = 20
-/** In a process that is always busy, the wait ends after this many turns. */
+/** Maximum number of turns to wait in a process that is always busy. */
 const MAX_TURNS = 5
 
 /**

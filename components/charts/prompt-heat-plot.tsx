@@ -7,7 +7,7 @@ import { type PromptHeatData, promptAt } from './prompt-heat.prepare.ts'
 import { Tip } from './tip.tsx'
 
 const BOTTOM = 20
-/** Minimum width of a group of the prompt (a visit), so that groups stay visible in a long run. */
+/** Minimum width of a group in its prompt's row, so that groups stay visible in a long run. */
 const MIN_VISIT_PX = 3
 /** Opacity of a group's rate in the space up to the prompt's next group. */
 const CARRIED = 0.35

@@ -29,7 +29,7 @@ export interface CompareUrl {
   /** The steps that all charts of runs show; null shows all steps. */
   zoom: StepRange | null
   log: boolean
-  /** Whether the configurations are listed with the values that all runs share. */
+  /** Whether the configurations also list the values that are the same in all runs. */
   allConfig: boolean
 }
 

@@ -109,7 +109,7 @@ export function SamplesPage() {
     if (!list.isFetchingNextPage) void fetchNextPage()
   }
   const { text, ...otherFilters } = filter
-  // Disabled for a sorted list, because it searches only the newest samples, but the count includes all samples.
+  // Disabled for a sorted list: the list searches only the newest samples, but the count includes all samples.
   const searchable = useQuery(
     trpc.samples.count.queryOptions(otherFilters, {
       enabled: needsMore && text !== undefined && !isSorted,

@@ -30,7 +30,7 @@ export function collectKeys(
     const isCommand =
       (event.ctrlKey || event.metaKey || event.altKey) && !event.getModifierState('AltGraph')
     if (isCommand) {
-      // Without this, the browser would focus its address bar.
+      // By default, Ctrl+K focuses the address bar or the search field of the browser.
       if (key.toLowerCase() === 'k' && !event.altKey) event.preventDefault()
       return
     }

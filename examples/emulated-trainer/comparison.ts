@@ -21,7 +21,7 @@ const USUAL: Job = {
 
 /**
  * Rewards as fast as those of a rule, so no strategy gains anything. The steps are long (150 s, or 15 s at a scale of
- * 1:10) because the service takes about 0.15 s per step at any scale; that is 1 % of a step.
+ * 1:10) because the service takes about 0.15 s per step at any scale, which is 1 % of a step.
  */
 const MILLISECONDS: Partial<Job> = {
   rewardMs: { fromMs: 2, toMs: 20 },

@@ -10,7 +10,7 @@ export interface Compared {
   scale: number
   emulated: Emulated
   predicted: { stepMs: number; steadyMs: number; waitMs: number }
-  /** The planner's bound of the step time. */
+  /** The planner's lower bound on the step time. */
   boundMs: number
 }
 

@@ -333,7 +333,7 @@ it('keeps its slots from other processes until it has cancelled its calls', asyn
   const b = process(2, 'server:1', 8)
   b.want(8)
   await waitFor('the other’s', () => {
-    // Calls that the first process may have in flight count until they are cancelled.
+    // The calls of the first process count against the limit until they are cancelled.
     expect(a.inFlight + b.slots).toBeLessThanOrEqual(8)
     return b.slots === 8
   })

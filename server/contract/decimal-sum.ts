@@ -1,4 +1,4 @@
-/** Number of significant digits that a double preserves of every decimal number. */
+/** Number of significant decimal digits that a double always preserves. */
 const DIGITS = 15
 
 /**

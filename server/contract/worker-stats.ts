@@ -4,7 +4,7 @@ export interface WorkerServerStats {
   /** The slots of the server's limit that this process leases. */
   slots: number
   requestsPerSecond: number
-  /** Maximum requests in flight from this process, adaptive or set. */
+  /** Maximum number of requests in flight from this process, adaptive or set. */
   limit?: number
   health?: 'ok' | 'suspect' | 'ejected' | 'half_open' | 'slow_start'
   consecutiveFaults?: number

@@ -5,8 +5,8 @@ import type { EngineFetch, EngineReply, ProbeFailure } from './engine.ts'
 import { checkServerUrl, type ServerUrl } from './server-url.ts'
 
 /**
- * Maximum size of a response, in bytes. The largest valid ones are /metrics of a vLLM with many data-parallel engines
- * (60 KB each) and SGLang's /server_info (170 KB).
+ * Maximum size of a response, in bytes. The largest valid responses are /metrics of a vLLM with many data-parallel
+ * engines (60 KB each) and SGLang's /server_info (170 KB).
  */
 const MAX_ANSWER_BYTES = 4 << 20
 const CONNECT_TIMEOUT_MS = 2_000

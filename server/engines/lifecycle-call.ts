@@ -2,7 +2,7 @@ import { errorMessage } from './answer.ts'
 import type { EngineFetch } from './engine.ts'
 
 /**
- * Requests sleep or wake. `missing` is the remedy if the server has no such route.
+ * Requests sleep or wake. `missing` tells the reader of the error what to do if the server has no such route.
  * @throws Error with the server's answer, unless the server confirms
  */
 export async function lifecyclePost(

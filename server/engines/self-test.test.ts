@@ -255,7 +255,7 @@ describe('truncation', () => {
       raw: 1.25,
       detail: expect.stringContaining('truncates'),
     })
-    // With a known max context of 4,096 tokens, the texts are longer.
+    // If the max context is known to be 4,096 tokens, the self-test sends longer texts.
     expect(await selfTest('vllm', cutAt(10_000), { maxModelLen: 4096 })).toMatchObject({
       verdict: 'truncated',
     })

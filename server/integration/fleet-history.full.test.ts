@@ -93,7 +93,8 @@ describe('the charts show', () => {
     await shows('requests to all servers', ({ requests }) =>
       [0, 1, 2].every((i) => sum(seriesOf(requests, `rm-${i}`)) > 100),
     )
-    // A much slower server becomes suspect, and all its calls can be hedged and cancelled before they have a latency.
+    // A much slower server would become suspect. All its calls could then be hedged and cancelled, so none would have
+    // a recorded latency.
     await rm.control({ latency: `constant:${6 * LATENCY_MS}` }, 0)
     await shows('the slow server', ({ p95Ms }) => {
       const last = (name: string) =>

@@ -88,7 +88,7 @@ export function findCgroups(
   return { version: 1, folders: [...memory, ...processes, ...v1('cpu', 'cpu.shares')] }
 }
 
-/** The groups of a process, by their controllers, from its /proc/PID/cgroup. The group of v2 has the name "". */
+/** The groups of a process, by their controllers, from its /proc/PID/cgroup. The group of v2 has the key "". */
 export function ownGroups(text: string): Map<string, string> {
   // A line looks like "4:memory:/path".
   const lines = [...text.matchAll(/^\d+:([^:\n]*):(.*)$/gm)]

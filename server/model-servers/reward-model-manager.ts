@@ -63,7 +63,7 @@ export type ServerChanges = Omit<UpdateServerInput, keyof ServerRef>
 /**
  * Registers, launches and probes reward-model servers, tests their scores, puts them to sleep and wakes them. The
  * states of a server are described in server/contract/servers.ts. This class is the facade of the classes that change
- * them.
+ * these states.
  */
 export class RewardModelManager {
   readonly #o: ModelsContext

@@ -270,7 +270,7 @@ function rangeOf(
   }
 }
 
-/** Counts the scores between two values. Scores that are known only by bin count as evenly spread within their bin. */
+/** Counts the scores between two values. Scores known only by their bin are taken as evenly spread within the bin. */
 function countBetween(figures: FigureRow, from: number, to: number): number {
   const { bin_values: values, bin_counts: counts } = figures
   // A score at the edge counts despite rounding errors.

@@ -12,7 +12,7 @@ const TICK_MS = 500
 /** Ticks between two checks of the fleet. Server states change with probes, at most about once a second. */
 const FLEET_EVERY = 4
 const FORGET_EVERY = 2 * 600
-/** Maximum batches evaluated in a tick, about 4 ms each. */
+/** Maximum number of batches evaluated in a tick, about 4 ms each. */
 const MAX_BATCHES = 64
 const FAILED_AGAIN_MS = 60_000
 

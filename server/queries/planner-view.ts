@@ -114,7 +114,7 @@ export class PlannerView {
     return describe(steps, { batches: from, pending, concurrency, stepMs })
   }
 
-  /** Returns the step time of the run of a single batch, because the batch has no step time of its own. */
+  /** Returns the step time of a run. It is used for a single batch, which has no step time of its own. */
   async #stepMsOf(run: string, steps: number): Promise<number | null> {
     const newest = (await plannableBatches(this.#db, run, steps)) ?? []
     return medianGapMs(newest.reverse())

@@ -7,7 +7,7 @@ const DEADLINE_STEP_MS = 1_000
  * Otherwise a stream of large groups would delay small groups forever.
  */
 const OVERTAKEN_WITHIN = 2_048
-/** Maximum idle runs (without waiting items) that a class remembers. Beyond this number, half of them are removed. */
+/** Maximum number of idle runs (without waiting items) that a class remembers. Beyond it, half of them are removed. */
 const MAX_RESTING_RUNS = 256
 
 /** The properties of an item that a {@link FairQueue} uses; none may change while the item is queued. */

@@ -479,7 +479,7 @@ export class ModelPool {
       this.withdraw(sample)
       samples.push(sample)
     }
-    // The queue is emptied first, because a sample with a policy of its own may be pinned to the same server again.
+    // The queue is emptied first, because `admit` may pin a sample with its own policy to the same server again.
     for (const sample of samples) this.admit(sample, performance.now())
   }
 }

@@ -39,10 +39,10 @@ export interface RouterServer {
   /** Whether the server's model has no chat template. Samples are then sent as plain text. */
   plainText?: boolean
   chatTemplate?: string | null
-  /** Maximum concurrent inputs, if the server reports it. */
+  /** Maximum number of concurrent inputs, if the server reports it. */
   maxConcurrent?: number | null
   weight: number
-  /** Maximum samples in flight from all processes, or null for an adaptive limit. */
+  /** Maximum number of samples in flight from all processes, or null for an adaptive limit. */
   maxInFlight: number | null
   /**
    * Which of the two rates are limited. Calls to a limited server need permits ({@link RewardRouter.setPermits}).
@@ -241,7 +241,7 @@ export interface RouterServerStats {
   /** Samples in flight from this process; a hedge counts as a further sample. Never negative, 0 at idle. */
   inFlight: number
   slots: number
-  /** Maximum samples in flight from this process, adaptive or configured. */
+  /** Maximum number of samples in flight from this process, adaptive or configured. */
   limit: number
   /** This process's share of the limit of all processes: its slots or an equal share, whichever is more. */
   capacity: number
@@ -291,7 +291,7 @@ export interface RouterOptions {
   /** Seed of the policies that use random numbers or hashes. */
   seed?: number
   /**
-   * Maximum waiting samples per model. Beyond this number, requests for slots are refused (`queue_full`). Requests to
+   * Maximum number of waiting samples per model. Beyond it, requests for slots are refused (`queue_full`). Requests to
    * score or chat are never refused. Default 10,000.
    */
   queueSamples?: number
@@ -307,7 +307,7 @@ export interface RouterOptions {
 
 /** Settings of micro-batching, for engines that accept several samples per request. */
 export interface MicroBatchOptions {
-  /** Maximum samples per request. 1 turns micro-batching off. Default 8. */
+  /** Maximum number of samples per request. 1 turns micro-batching off. Default 8. */
   samplesPerRequest: number
   /**
    * Whether this process is so short of CPU time that sending fewer requests is worth delaying samples. Default:
@@ -341,9 +341,9 @@ export interface RewardRouter {
    */
   setLoad(serverId: number, load: EngineLoad | null): void
   /**
-   * Sets this process's slots for a server, its maximum samples in flight. Until this is called, the process has none.
-   * The slots expire at `untilMs` on the clock of `performance.now()`, by default never. `others` is the number of
-   * slots of other processes.
+   * Sets this process's slots for a server: the maximum number of samples in flight. Until this is called, the process
+   * has no slots. They expire at `untilMs` on the clock of `performance.now()`, by default never. `others` is the
+   * number of slots of other processes.
    */
   setSlots(serverId: number, slots: number, untilMs?: number, others?: number): void
   /**

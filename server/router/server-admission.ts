@@ -80,7 +80,7 @@ function targetOf(server: ScoringServer) {
   return { model, version, route, label, plainText, maxModelLen, chatTemplate }
 }
 
-/** Returns null if the server reports no load or does not answer. */
+/** Reads a server's load. Returns null if the server reports none or does not answer. */
 export async function readLoad(
   server: ServerAddress,
   timeoutMs: number,

@@ -29,7 +29,7 @@ const MAX_FIXED_TOKENS = 4_000
 const LINE_STEP = 1 / 64
 const LINE_SAMPLES = 12
 const LINE_SPREAD = 0.25
-/** A failed attempt counts as this time or this multiple of the 99th percentile, whichever is longer. */
+/** A failed attempt counts as this time or as `ATTEMPT_OF_P99` times the 99th percentile, whichever is longer. */
 const MIN_ATTEMPT_MS = 5_000
 const ATTEMPT_OF_P99 = 3
 /** Weight of the newest sample in the mean size. */

@@ -20,7 +20,7 @@ export class SharedSamples {
     this.#admit = admit
   }
 
-  /** Makes the sample follow an identical one. Returns false if it must be sent itself. */
+  /** Makes the sample follow an identical one. Returns false if the sample must be sent itself. */
   follow(sample: RoutedSample): boolean {
     if (!(sample instanceof ScoreSample) || sample.group === undefined || !sample.isHedgeable)
       return false

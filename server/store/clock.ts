@@ -58,7 +58,7 @@ export class DatabaseClock {
       Math.abs(offsetMs - this.#offsetMs) > uncertaintyMs + this.#uncertaintyMs + DRIFT_MS
     if (!isSet && uncertaintyMs > this.#uncertaintyMs) return
     this.#uncertaintyMs = uncertaintyMs
-    // A difference smaller than the round trip cannot be measured, so it counts as none.
+    // An offset smaller than the round trip cannot be measured, so it counts as 0.
     this.#offsetMs = Math.abs(offsetMs) <= 2 * uncertaintyMs + 1 ? 0 : offsetMs
   }
 }

@@ -31,7 +31,7 @@ export interface LastBatch {
 
 export interface RunFigures {
   active: number
-  /** Counts by run; those of {@link OTHER_RUNS} include all runs without counts of their own. */
+  /** Counts by run name. The entry {@link OTHER_RUNS} covers all runs without their own entry. */
   counts: ReadonlyMap<string, RunCounts>
   lastBatches: readonly LastBatch[]
 }
@@ -69,7 +69,10 @@ export class RunTotals {
     this.#db = db
   }
 
-  /** Adds the counts of `rows`. Counts of settled batches are kept, because they are passed only once. */
+  /**
+   * Adds the counts of `rows` and returns the figures of all runs. Each settled batch is passed only once, so its
+   * counts are kept.
+   */
   async read(rows: readonly RunBatchesRow[]): Promise<RunFigures> {
     for (const row of rows) if (row.settled) addTo(this.#settled, row)
     const totals = new Map([...this.#settled].map(([id, one]) => [id, { ...one }]))

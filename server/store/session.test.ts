@@ -289,7 +289,7 @@ describe('a connection slot', () => {
     void answers.then(() => {
       isOver = true
     })
-    // Some attempts are refused meanwhile.
+    // When a connection is refused, the pool lowers its maximum.
     await waitFor(
       'a refusal',
       () => (db.pool as unknown as { options: pg.PoolConfig }).options.max === 1,

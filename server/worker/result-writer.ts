@@ -27,7 +27,7 @@ export class ResultWriter {
   readonly #db: Database
   readonly #workerId: number
   readonly #log: Logger
-  /** Called after a flush whose samples were all still pending, so that the stored results equal the flushed ones. */
+  /** Called after a flush whose samples were all still pending; the stored results then equal the flushed ones. */
   readonly #onCommitted: ((samples: EndedSample[]) => void) | null
   readonly #statement: typeof flushStatement
   readonly #onOutage: (error: unknown) => void
@@ -148,7 +148,7 @@ export class ResultWriter {
     }
   }
 
-  /** Returns how many of the samples were still pending. */
+  /** Writes the samples. Returns how many of them were still pending. */
   async #write(samples: EndedSample[]): Promise<number> {
     const attempts = attemptsStatement(this.#workerId, samples)
     const flush = this.#statement(this.#workerId, samples)

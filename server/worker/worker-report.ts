@@ -22,7 +22,7 @@ const HISTORY = 60
 
 /** Durations are written with every fifth report, because all workers add to the same rows. */
 const LATENCY_EVERY = 5
-/** Interval at which the load of an idle worker is written, ms: once for each of the shortest history rows. */
+/** Interval at which the load of an idle worker is written, ms: the period that the shortest history rows cover. */
 const IDLE_LOAD_MS = 10_000
 
 const NO_LOAD: WorkerLoad = { inFlightSeconds: 0, capacitySeconds: 0, loopP99Ms: 0 }

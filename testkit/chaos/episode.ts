@@ -31,8 +31,8 @@ const MAX_SLOWNESS = 6
 
 /**
  * Statement that writes a row too large for existing pages, because on a full disk a small row may still fit in one.
- * The commit does not wait for the disk, because that would also store every earlier commit and hide a commit that was
- * acknowledged too early.
+ * The commit does not wait for the disk, because a synchronous commit would also store every earlier commit and hide
+ * one that was acknowledged too early.
  */
 const PROBE = `set synchronous_commit = off; insert into chaos_probe select string_agg(md5(random()::text), '') from generate_series(1, 500)`
 

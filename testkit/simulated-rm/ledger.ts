@@ -27,7 +27,7 @@ export interface LifecycleCall {
 export interface ServerCounters {
   /** Calls by route (`POST /classify`) and status; `aborted` and `cut` for calls without a whole answer. */
   calls: Record<string, Record<string, number>>
-  /** Valid scoring and judging requests, and those answered with 2xx. */
+  /** Valid scoring and judging requests. `answered` counts the ones answered with 2xx. */
   requests: number
   answered: number
   inFlight: number

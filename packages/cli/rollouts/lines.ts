@@ -122,7 +122,7 @@ export async function* readLines(
   }
 }
 
-/** `signature` is the first four bytes after decompression, as Latin-1; empty if the file is unreadable. */
+/** Reads a file's first four bytes after decompression, as Latin-1; `signature` is empty if the file is unreadable. */
 export async function signatureOf(path: string): Promise<{ signature: string; isGzip: boolean }> {
   try {
     for await (const bytes of bytesOf(path, undefined)) {

@@ -284,7 +284,7 @@ class ExportMetricsTest(ServiceTest):
 
     def test_many_steps_come_one_by_one(self):
         package("tensorboard")
-        # Over 1,000 steps, which the service sends in bins.
+        # If a run has more than 1,000 steps, the service sends them in bins.
         one = [{**sample, "score": 1.0} for sample in rollouts(1)]
 
         def submit(step):

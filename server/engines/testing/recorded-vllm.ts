@@ -35,7 +35,7 @@ const scoredPair = text(
   `{"id":"score-1","object":"list","created":1795337406,"model":"rm","data":[{"index":0,"object":"score","score":5.387810707092285}],${usage(6)}}`,
 )
 
-/** The rows of a process reward model in vLLM 0.14.0. /classify returns the last one. */
+/** The rows of a process reward model in vLLM 0.14.0. /classify returns the last row. */
 const TOKEN_ROWS =
   '[[-2.0666351318359375],[0.38901782035827637],[-7.546170234680176],[-6.185636043548584],[-3.625654697418213],[-4.239351749420166],[-4.439819812774658],[0.5668504238128662]]'
 

@@ -27,7 +27,7 @@ export const COMPAT_PATH = '/compat/'
 
 export const DIALECTS: readonly Dialect[] = [openrlhf, slime, nemoGym]
 
-/** Maximum samples in a request. The number is limited because the caller waits for all of them. */
+/** Maximum number of samples in a request. It is limited because the caller waits for all samples. */
 const MAX_SAMPLES = 4_096
 /** Reward of a failed sample in protocols that report the failure in a separate field. */
 const NO_REWARD = 0

@@ -43,7 +43,7 @@ describe('metrics of verified responses', () => {
         ...{ 'max/acc': 1, 'mean/acc': 0.6666666666666666, 'median/acc': 1, 'min/acc': 0 },
         ...{ 'std/acc': 0.5773502691896258, 'max/reward': 1, 'mean/reward': 0.5 },
         ...{ 'median/reward': 0.5, 'min/reward': 0, 'std/reward': 0.5 },
-        // A number that only one of several responses has gets no standard deviation.
+        // A number that occurs in only one of several responses gets no standard deviation.
         ...{ 'max/score': 0.25, 'mean/score': 0.25, 'median/score': 0.25, 'min/score': 0.25 },
         ...{ 'max/total_tokens': 30, 'mean/total_tokens': 20, 'median/total_tokens': 20 },
         ...{ 'min/total_tokens': 10, 'std/total_tokens': 14.142135623730951 },

@@ -38,7 +38,7 @@ export interface MatchedSamples {
 
 /**
  * Joins two batches. With `sameIndex`, samples with the same index match. Otherwise a sample matches the first
- * unmatched one with the same uid and response.
+ * unmatched sample of the second batch that has the same uid and response.
  */
 export function* matchSamples(
   first: SampleColumns,

@@ -23,7 +23,7 @@ export function countUpTo(sorted: Float64Array, value: number): number {
   return low
 }
 
-/** Takes about 12 ms for 131,072 values, without a yield. */
+/** Returns a sorted copy. Sorting 131,072 values takes about 12 ms, without a yield. */
 export function ascending(values: Float64Array): Float64Array {
   return Float64Array.from(values).sort()
 }
@@ -42,7 +42,7 @@ export function* averageRanks(
   return ranks
 }
 
-/** Returns positions, highest key first. Equal keys keep their order. */
+/** Returns the positions of the keys, in descending order of the keys. Equal keys keep their order. */
 export function* descendingOrder(keys: Float64Array): Generator<void, Int32Array> {
   const places = Int32Array.from(keys, (_, at) => at)
   const { sorted } = yield* mergeSorted(

@@ -10,9 +10,9 @@ export interface StepScores {
 }
 
 /**
- * Computes the difference of the means (other − first) at each step where both have a standard error, with its 95 %
- * interval from the normal distribution and the standard error √(e₁² + e₂²). The errors e₁ and e₂ are computed over
- * groups, because the samples of a group are not independent.
+ * Computes the difference of the means (other − first) at each step where both runs have a standard error, with its
+ * 95 % interval from the normal distribution and the standard error √(e₁² + e₂²). The errors e₁ and e₂ are computed
+ * over groups, because the samples of a group are not independent.
  */
 export function stepDeltas(first: readonly StepScores[], other: readonly StepScores[]) {
   const known = new Map(first.map((at) => [at.step, at]))

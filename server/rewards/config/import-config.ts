@@ -15,7 +15,7 @@ const MANAGERS = ['naive', 'dapo', RATE_LIMITED, 'remote', 'gdpo', 'batch']
 /**
  * Translates verl's configuration: YAML in the old or new shape (complete, or one of verl's component files), or the
  * overrides of a command line. Every key is reported. Never throws: an invalid text is reported as a problem.
- * @param address the service's URL, which the result's command for registering a function contains
+ * @param address the service's URL, for the command in the result that registers a function
  */
 export function importConfig(text: string, address: string | null = null): ImportedConfigDto {
   const read = readConfigText(text)

@@ -495,7 +495,7 @@ describe('the router of a function', () => {
       one.pool.score(one.ref(TEXT), sampleOf('four'), { ask }, options(0))
     expect(await score('')).toMatchObject({
       ok: true,
-      // A prompt of 14 characters with a response of 4, plus a plain text of 4.
+      // Each score is 100 × the prompt's length + the response's length. A plain text has no prompt.
       score: 1_404 + 4,
       extra: { content: 'You said so?', rewardRouterAddress: '127.0.0.1:3000' },
     })

@@ -9,7 +9,7 @@ import type { FromHost, RouterQuestion } from './protocol.ts'
  * write to the channel itself, so every message is checked, and an invalid one ends the process.
  */
 
-/** Maximum characters of a failure detail, as in storage. */
+/** Maximum length of a failure detail, in characters, as in storage. */
 const MAX_DETAIL_CHARS = 4_000
 /** Maximum size of a log line with its fields. Function processes truncate their lines to a smaller size. */
 const MAX_LOG_BYTES = 256 << 10

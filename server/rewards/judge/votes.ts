@@ -6,8 +6,8 @@ export type VotesCombined = { ok: true; value: number } | { ok: false; problem: 
 
 /**
  * Combines the votes that were read; `null` is a failed vote. More than half of all votes must have been read, because
- * a score from one vote of five would be noisier than other samples' scores without being marked. `majority` is the
- * most frequent value; a draw has no majority.
+ * a score from one vote of five would be noisier than the scores of other samples, and nothing would show this.
+ * `majority` is the most frequent value; a draw has no majority.
  */
 export function combineVotes(
   votes: readonly (number | null)[],

@@ -1,5 +1,5 @@
 /**
- * The sixteen scenarios with which verl tests its token bucket, by name, on a clock that stands still between steps.
+ * The sixteen scenarios of verl's token-bucket tests, under verl's names, on a clock that stands still between steps.
  */
 import { describe, expect, test } from 'vitest'
 import { TestClock } from './testing/test-clock.ts'

@@ -66,7 +66,7 @@ export interface RewardTools {
 export interface RewardContext extends RewardTools {
   reward: ResolvedReward
   signal: AbortSignal | undefined
-  /** Whether a caller waits for this sample alone. */
+  /** Whether a caller waits for this one sample rather than for a batch. */
   urgent: boolean
   /** Name of the run; runs get fair shares of a model. */
   run: string

@@ -39,7 +39,7 @@ beforeAll(async () => {
     paths.push(request.url as string)
     open.add(response)
     mostOpen = Math.max(mostOpen, open.size)
-    // Keeps this test's set, because the response may close during the next test, which has a new set.
+    // Each test has a new set `open`, but this test's response may close only during the next test.
     const mine = open
     response.on('close', () => mine.delete(response))
     const reply = await answer(job, response)
@@ -65,7 +65,7 @@ beforeEach(() => {
 
 const program = 'Here:\n```python\nprint(input() + "!")\n```\nDone.'
 const truth = { inputs: ['a', 'b', 'c', 'd'], outputs: ['a!', 'b!\n', 'c?', 'd!'] }
-/** A single test case, so that no call of an ended test reaches the next test. */
+/** A single test case: when its call fails and the test ends, no other call is in flight. */
 const one = { inputs: ['a'], outputs: ['a!'] }
 const noWait = async () => {}
 

@@ -3,7 +3,7 @@ import { normalizeFinalAnswer } from './dapo-normalize.ts'
 import { endOfBraceGroup, lastCodePoints, pythonSpaceClass } from './python-text.ts'
 import { defineRule, groundTruthText, versionOption } from './rule.ts'
 
-/** Code points at the end of a response that are searched for an answer; the longest answer of MATH-500 has 159. */
+/** Number of a response's last code points that are searched for an answer; the longest one of MATH-500 has 159. */
 const clipCodePoints = 300
 const boxCodePoints = 100
 

@@ -24,8 +24,8 @@ import { UNHURRIED } from './write-backup.ts'
 const decompress = promisify(zstdDecompress)
 
 /**
- * Maximum size of a decompressed chunk, in bytes. A chunk may exceed 8 MiB by one COPY message, which holds a row of at
- * most 1 GB.
+ * Maximum size of a decompressed chunk, in bytes. The backup ends a chunk after the COPY message that reaches 8 MiB,
+ * and a message holds a row of at most 1 GB.
  */
 const MAX_CHUNK_BYTES = 1 << 30
 /**
@@ -94,7 +94,7 @@ export async function restoreBackup(options: RestoreOptions): Promise<number> {
       signal?.throwIfAborted()
       return samples
     })
-    // Without this, Postgres would plan page queries without statistics until autovacuum collects them.
+    // Without `analyze`, Postgres would plan the pages' queries without statistics until autovacuum collects them.
     await client.query(`analyze ${tablesOf().join(', ')}`)
     return requeued
   } finally {

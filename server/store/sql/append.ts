@@ -16,7 +16,7 @@ import type { GroupLists } from './accept.ts'
 
 /**
  * Prevents other transactions from appending to, closing or cancelling a batch until the caller's transaction ends. A
- * failed sample of a batch with `fail_batch` still closes it.
+ * failed sample of a batch with `fail_batch` can still close the batch.
  */
 export async function lockBatch(client: Client, batchId: number): Promise<void> {
   await client.query('select pg_advisory_xact_lock($1, $2)', [ADVISORY_LOCKS.batch, batchId])
@@ -52,7 +52,7 @@ export async function batchToAppendTo(
   return rows[0]
 }
 
-/** The groups of a batch with these uids, locked in order of their number. */
+/** The groups of a batch that have these uids, locked in order of their number. */
 export async function groupsToGrow(
   client: Client,
   batchId: number,
@@ -94,7 +94,7 @@ export async function addGroups(
 
 /**
  * Adds appended samples to the counts of their batch. `groups`: the batch's new number of groups. Returns false if a
- * failed sample has closed the batch since the batch was read, because nothing would then end the appended samples.
+ * failed sample has closed the batch since the batch was read. The appended samples would then stay pending forever.
  */
 export async function countAppended(
   client: Client,

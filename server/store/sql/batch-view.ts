@@ -56,7 +56,7 @@ export async function batchBreakdown(db: Database, id: number): Promise<BatchBre
   return row!
 }
 
-/** A scored sample whose score was dropped with its group (`drop_group`) is in no statistic. */
+/** SQL condition of samples in statistics. A scored sample has no score if `drop_group` dropped its group. */
 const COUNTS = 'status = 2 and score is not null'
 
 /** Distinct scores with their counts, at most `limit` + 1. */

@@ -60,8 +60,8 @@ export function stageStatement(workerId: number, samples: FlushedSample[]): Stat
 
 /**
  * The statement that writes the samples' attempts; null if there are none. It runs before the flush of the same
- * transaction and covers only samples that are still pending (`staged`: staged for post-processing), so repeating it
- * after a lost connection writes no attempt twice.
+ * transaction and covers only samples that are still in `state`, so repeating it after a lost connection writes no
+ * attempt twice.
  */
 export function attemptsStatement(
   workerId: number,

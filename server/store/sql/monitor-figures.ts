@@ -2,9 +2,9 @@ import type { Client } from '../database.ts'
 import { correlationOf, scaled } from './moments.ts'
 
 /**
- * Maximum bytes of the texts that are read in full to find a batch's duplicates. A text is read in full if its length
- * and prefix equal those of another text in its group. If the texts have more bytes, the number of duplicates stays
- * null. 256 MiB is the maximum of one submit.
+ * Maximum total size, in bytes, of the texts that are read in full to find a batch's duplicates. A text is read in full
+ * if its length and prefix equal those of another text in its group. If the texts have more bytes, the number of
+ * duplicates stays null. 256 MiB is the maximum of one submit.
  */
 const MAX_COMPARED_BYTES = 268_435_456
 /** Number of characters compared first. They are in the row itself, or in the first TOAST chunk of a long text. */

@@ -225,7 +225,7 @@ interface Removal {
   keep_roll_ups: boolean
 }
 
-/** Deletes some rows of the first marked batch. Returns false if none is marked. */
+/** Deletes some rows of the first marked batch. Returns false if no batch is marked. */
 export async function deletePiece(client: Client): Promise<boolean> {
   const { rows } = await client.query<Removal>(
     `select batch_id, job_id, text_bucket::text as bucket, whole, keep_roll_ups from removal order by batch_id limit 1

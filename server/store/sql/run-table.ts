@@ -91,7 +91,7 @@ export interface RunTableRow extends RunPlace {
   runs: number
 }
 
-/** Returns one row more than the limit if there are more. */
+/** Returns a page of the run table, with one row more than the limit if there are more rows. */
 export async function runTable(
   db: Database,
   input: RunTableInput,

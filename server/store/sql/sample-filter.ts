@@ -18,7 +18,7 @@ export interface SampleFilter extends Omit<WrittenFilter, 'batch'> {
 
 const MAX_BATCHES = 2_000
 
-/** SQL condition that the roll-up of a batch `b` counts substituted scores. */
+/** SQL condition: the roll-up of a batch `b` counts substituted scores. */
 const HAS_SUBSTITUTED = `exists (select 1 from batch_roll_up r where r.batch_id = b.id and r.data_source = '' and r.substituted > 0)`
 
 /** A batch that may have matching samples. */
@@ -125,7 +125,7 @@ export function isRescored(rescored: boolean): string {
   return `rescored_from is ${rescored ? 'not null' : 'null'}`
 }
 
-/** SQL condition that a sample of the batch may match, judging by the roll-up of the key. */
+/** SQL condition: a sample of the batch may match `extra`, judging by the roll-up of its key. */
 function rangeOf(extra: ExtraFilter, arg: Arg): string {
   if (extra.is === 'present') return 'true'
   if (extra.is === 'boolean') return 'k.booleans > 0'
