@@ -18,7 +18,7 @@ const MIN_LINKED_FIELDS = 4
 const MAX_REPEATED_FIELDS = 10
 /** An object that has at least this many fields in common with a shared object refers to it. */
 const MIN_COMMON_FIELDS = 8
-/** Maximum characters of a line with its comment; the comment of a longer line is placed above it. */
+/** Maximum number of characters of a line with its comment; the comment of a longer line is placed above it. */
 const MAX_LINE = 120
 
 const INTRO = `# API

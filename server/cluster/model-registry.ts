@@ -35,7 +35,7 @@ export class ModelRegistry {
   readonly #log: Logger
   #servers: RouterServer[] = []
   #byModel = new Map<string, number[]>()
-  /** Maximum samples in flight over all processes, by server. */
+  /** Maximum number of samples in flight over all processes, by server. */
   #limits = new Map<number, number>()
   #routerLimits = new Map<number, number>()
   #routerLimitsUntilMs = 0

@@ -10,7 +10,7 @@ const MAX_CONFIG_VALUES = 1_000
 const MAX_VALUE_CHARS = 500
 /** Maximum number of tags of a run. */
 export const MAX_TAGS = 32
-/** Maximum characters of a tag. */
+/** Maximum number of characters of a tag. */
 export const MAX_TAG_CHARS = 64
 
 export const Tag = nameOf(MAX_TAG_CHARS).refine((tag) => tag === tag.trim(), {

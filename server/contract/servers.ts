@@ -62,7 +62,7 @@ const fixed = {
 export const ServerSettings = z.strictObject({
   /** The share of traffic relative to other servers of the model. */
   weight: z.number().positive().max(1000).default(1),
-  /** Maximum requests in flight over all processes; null means adaptive. */
+  /** Maximum number of requests in flight over all processes; null means adaptive. */
   maxInFlight: z.int().min(1).max(100_000).nullish(),
   /** Maximum requests per minute; null means no limit. */
   rpm: z.number().positive().nullish(),
@@ -334,7 +334,7 @@ export interface ServerDto extends ListedSettings {
   maxModelLen: number | null
   /** Requests in flight over all workers. */
   inFlight: number
-  /** Maximum requests in flight over all workers. */
+  /** Maximum number of requests in flight over all workers. */
   limit: number
   /** `requests`, `errors` and `retries` are counted since registration. */
   requests: number

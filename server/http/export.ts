@@ -33,7 +33,10 @@ import type { ExportPage } from './export-cells.ts'
 import { exportWriter } from './export-lines.ts'
 import { callerGone } from './refuse.ts'
 
-/** Maximum samples per page. A page is written within 20 ms, so other calls on this event loop do not wait long. */
+/**
+ * Maximum number of samples per page. A page is written within 20 ms, so other calls on this event loop do not wait
+ * long.
+ */
 const MAX_PAGE_ROWS = 500
 /** A page takes no further sample after this many bytes of encoded texts. */
 const PAGE_BYTES = 2 << 20

@@ -24,7 +24,7 @@ export interface Cgroups {
 
 export interface CgroupLimits {
   memoryBytes: number
-  /** Maximum processes and threads. */
+  /** Maximum number of processes and threads. */
   processes: number
 }
 

@@ -10,7 +10,7 @@ import { Cgroup, type Cgroups } from './cgroups.ts'
 
 export interface TreeLimits {
   memoryBytes: number
-  /** Maximum processes and threads. */
+  /** Maximum number of processes and threads. */
   processes: number
   /** Maximum size of the files in the tree's folder. */
   diskBytes: number

@@ -20,7 +20,7 @@ export interface Bottleneck {
   withoutMs: number
 }
 
-/** Maximum calls per sample in a replay, which might otherwise never end. */
+/** Maximum number of calls per sample in a replay, which might otherwise never end. */
 const MAX_REPLAYED_CALLS = 20
 /** Number of calls replayed between two yields, about 0.1 ms of work. */
 const CALLS_PER_YIELD = 256

@@ -117,7 +117,10 @@ export class AdaptiveLimit {
     this.#fixed = options.fixed ? this.#limit : null
   }
 
-  /** Maximum samples in flight, an integer. A fixed limit recovers only when one of the methods below is called. */
+  /**
+   * Maximum number of samples in flight, an integer. A fixed limit recovers only when one of the methods below is
+   * called.
+   */
   get limit(): number {
     return this.#limit
   }

@@ -24,7 +24,7 @@ const SEEN_SAMPLES = 64
  * further requests to process while it answers one.
  */
 const MIN_CALLS = 4
-/** Maximum characters per request. text-embeddings-inference accepts bodies of 2 MB. */
+/** Maximum number of characters per request. text-embeddings-inference accepts bodies of 2 MB. */
 const MAX_CHARS = 400_000
 /** While at least half of a server's slots are in use, a micro-batch waits this long for more samples, ms. */
 const WAIT_MS = 2

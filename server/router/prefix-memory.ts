@@ -1,8 +1,8 @@
 import type { RoutedSample } from './routed-sample.ts'
 
 /**
- * Maximum groups whose prompt is assumed to be in a server's prefix cache. The prompts of more groups would not fit
- * next to the samples in flight.
+ * Maximum number of groups whose prompt is assumed to be in a server's prefix cache. The prompts of more groups would
+ * not fit next to the samples in flight.
  */
 const MAX_GROUPS = 64
 /** Weight of the newest sample in the mean times per token, which cover about the last 16 samples. */

@@ -7,7 +7,7 @@ import { defineRule, groundTruthText, RuleTimeoutError, versionOption } from './
 /** CPU time limit of one comparison, ms. */
 const deadlineMs = 100
 
-/** Maximum characters of an answer that is compared by value, as in verl. */
+/** Maximum number of characters of an answer that is compared by value, as in verl. */
 const MAX_PREDICTION_CHARS = 1_000
 
 /** Relative tolerance of verl's comparison of numbers. */

@@ -9,7 +9,7 @@ export interface PolicyServer {
   readonly weight: number
   /** Samples in flight from this process. */
   readonly inFlight: number
-  /** Maximum samples in flight from this process. */
+  /** Maximum number of samples in flight from this process. */
   readonly slots: number
   readonly workTokens: number
   /** Measured goodput. If it is null (not measured), the median of the other servers applies. */
