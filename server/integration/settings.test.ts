@@ -947,7 +947,7 @@ describe('retention', () => {
 })
 
 it('about.get reports the database and the settings', async () => {
-  // The largest tables are listed.
+  // Only the largest tables are listed, so a large text is stored first.
   const samples = [sample({ prompt: padding(1 << 20), score: 1 })]
   await service.api.batches.submit.mutate({ run: 'about', step: 1, samples })
   const about = await service.api.about.get.query()

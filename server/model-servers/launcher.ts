@@ -180,8 +180,8 @@ export class ServerLauncher {
   /**
    * Launches a server of the servers file once no other service runs a server of the same name. A call that launches,
    * registers or removes the server in the meantime is more recent than the file, so the call ends the wait. A removal
-   * as `NOT_IN_FILE` does not: the other service removes a server when it restarts with a servers file that no longer
-   * lists the server.
+   * as `NOT_IN_FILE` does not end the wait: the other service removes a server when it restarts with a servers file
+   * that no longer lists the server.
    */
   async #resumeOnceFree(name: string): Promise<void> {
     const { log, registry, timings } = this.#o
@@ -511,7 +511,7 @@ export class ServerLauncher {
   /** Marks an ended server as unreachable. It cannot be restarted: only the service that launched it had its secrets. */
   async #notRestarted({ id, input }: Supervised, end: LaunchEnd): Promise<void> {
     const row = await this.#o.registry.byNumber(id)
-    // A call may have launched it again during an outage.
+    // A call may have launched the server again during an outage.
     if (!this.#isOurs(row) || this.#running.has(input.name)) return
     const how = howEnded(end)
     await this.#o.registry.transition(id, {
