@@ -17,7 +17,7 @@ export interface ModelTimings {
   deadAfterMs: number
   deadEveryMs: number
   selfTestTimeoutMs: number
-  /** Interval of an idle server's calibration and of a quarantined server's self-test. */
+  /** Interval between calibrations of an idle server; `retestEveryMs`: between self-tests of a quarantined server. */
   calibrateEveryMs: number
   retestEveryMs: number
   /** Time without a request after which a server is idle. A successful request within this time replaces a probe. */
