@@ -86,7 +86,10 @@ export interface WebhookDto {
   enabled: boolean
   createdAt: string
   createdBy: string
-  /** Deliveries of the last 24 hours that succeeded. The three counts cover at most the newest 1,000. */
+  /**
+   * Deliveries of the last 24 hours that succeeded. `delivered`, `gaveUp` and `waiting` cover at most the newest 1,000
+   * deliveries.
+   */
   delivered: number
   /** Deliveries of the last 24 hours that were given up. */
   gaveUp: number
