@@ -98,7 +98,7 @@ export interface WebhookDto {
   last: DeliveryDto | null
 }
 
-/** `gave_up`: the last attempt failed, or the webhook was removed or disabled. */
+/** The state of a delivery. `gave_up`: the last attempt failed, or the webhook was removed or disabled. */
 export type DeliveryState = 'waiting' | 'delivered' | 'gave_up'
 
 /** The delivery of one event to one webhook. */

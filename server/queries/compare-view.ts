@@ -38,7 +38,7 @@ const LIVE_TTL_MS = 2_000
 /** Maximum share of time spent on comparing one pair while a batch is scored. */
 const MAX_LIVE_SHARE = 0.1
 const MAX_LIVE = 4
-/** Largest number of queued comparisons; each takes up to 3 s. */
+/** Maximum number of queued comparisons; each takes up to 3 s. */
 const MAX_WAITING = 8
 const MAX_RELATIVES = 50
 
