@@ -448,7 +448,8 @@ export class ServerLauncher {
     complete: boolean,
   ): Promise<boolean> {
     const { registry, log } = this.#o
-    // The row names this service first, because only the service in the row records the end of the process.
+    // First, the row is changed to name this service, because only the service that the row names records the end of
+    // the process.
     await registry.launchedBy(row.id, { ...(row.launch as StoredLaunch), ...this.#launcher() })
     // The settings excluded below keep their stored values. The process was probed with them, and a user may have set
     // `selfTestOverride` after the launch.

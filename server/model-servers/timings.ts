@@ -40,7 +40,7 @@ export interface ModelTimings {
   /** Time before a failed sleep, or a failed wake for a batch, is retried. */
   trySleepAgainMs: number
   tryWakeAgainMs: number
-  /** Launched processes: time from SIGTERM to SIGKILL, and longest delay before a restart. */
+  /** For launched processes: time from SIGTERM to SIGKILL; `restartAtMostMs`: longest delay before a restart. */
   stopWithinMs: number
   restartAtMostMs: number
   /** Interval at which to check whether another service still runs a launched server of the same name. */

@@ -45,7 +45,7 @@ const MAX_RELATIVES = 50
 interface Made extends Comparison {
   first: SampleColumns
   joinedBy: 'index' | 'response'
-  /** Positions of the samples by each measure, largest first; computed at first use. */
+  /** Positions of the samples in the order of each measure, largest first; computed at first use. */
   orders: Map<DisagreementMeasure, Promise<Ordered>>
   groupOrder: Promise<Ordered> | null
 }
