@@ -29,7 +29,7 @@ interface Rollout {
   rewardExtraInfo?: Record<string, number>
 }
 
-/** `rolloutsOf` returns the samples of a step, eight per group. */
+/** Submits a run, one batch per step. `rolloutsOf` returns the samples of a step, eight per group. */
 async function submitRun(
   run: string,
   steps: number,

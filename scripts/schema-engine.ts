@@ -84,7 +84,7 @@ async function instantiate(): Promise<EngineModule> {
   return engine
 }
 
-/** The type "char" of catalog columns. adapter-pg does not support it, but supports its array. */
+/** The type "char" of catalog columns. adapter-pg supports arrays of this type, but not the type itself. */
 const CHAR_OID = 18
 const CHAR_ARRAY_OID = 1002
 

@@ -11,8 +11,8 @@ export interface SeedDataOptions extends Omit<SeedOptions, 'onBatch'> {
   /** URL of the database to use. If it is null or undefined, the data folder's own database is used. */
   databaseUrl?: string | null
   /**
-   * If true, a database that already has batches stays unchanged. If false, a database that already has seeded runs is
-   * an error.
+   * If true, a database that already has batches stays unchanged. If false, a database that already has seeded runs
+   * causes an error.
    */
   onlyWhenEmpty?: boolean
   log: Logger

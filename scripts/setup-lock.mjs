@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Longer than any set-up takes. An older lock belongs to a dead process whose pid was reused. */
+/** Maximum age of a lock. No set-up takes this long, so the process of an older lock is dead and its pid was reused. */
 const STALE_MS = 30 * 60_000
 
 /**

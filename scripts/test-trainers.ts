@@ -34,8 +34,9 @@ interface Trainer {
 }
 
 /**
- * `alone`: packages installed without their requirements, because those need a GPU or a compiler for GPU code.
- * `shares`: the environment whose packages are also visible. `newest`, `oldest`: minor versions of Python 3.
+ * The virtual environments by name. `alone`: packages installed without their requirements, because those need a GPU or
+ * a compiler for GPU code. `shares`: the environment whose packages are also visible. `newest`, `oldest`: minor
+ * versions of Python 3.
  */
 const ENVIRONMENTS: Record<
   string,

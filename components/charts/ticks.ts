@@ -152,8 +152,8 @@ export function shareTicks(most: number): Tick[] {
 const MINUTE_MS = 60_000
 
 /**
- * The starts of the minutes up to `nowMs`, oldest first. If the service's clock is ahead of the browser's, the list
- * ends with the newest minute in `stored`.
+ * The starts of the `SHOWN_MINUTES` minutes up to `nowMs`, oldest first. If the service's clock is ahead of the
+ * browser's, the list ends with the newest minute in `stored`.
  */
 export function minutesOfHour(stored: readonly number[], nowMs: number): number[] {
   const last = Math.floor(Math.max(nowMs, ...stored) / MINUTE_MS)

@@ -106,7 +106,10 @@ function leaseElection(): Election {
   }
 }
 
-/** The tRPC subscription. Reopened here after an HTTP error or the end of the stream, because browsers do not do so. */
+/**
+ * The tRPC subscription. It is reopened here after an HTTP error or the end of the stream, because browsers do not
+ * reopen it.
+ */
 export function liveStream(client: TRPCClient<AppRouter>): Stream {
   return {
     open(on) {

@@ -35,7 +35,7 @@ const RETRIES_SKELETON = (
   </Section>
 )
 
-/** `first` is the data that came with the document; null if the page fetches all data. */
+/** The overview page. `first` is the data that came with the document; null if the page fetches all data. */
 export function OverviewPage({ first }: { first: FirstAnswers | null }) {
   const trpc = useTRPC()
   // The clock of the service may be ahead of the browser's clock.

@@ -41,7 +41,9 @@ function curl(procedure: string, body: object, address: string, keyed: boolean):
   ].join('\n')
 }
 
-/** The command that serves a Python function. `keyed` adds the API key that the command needs to register it. */
+/**
+ * The command that serves a Python function. `keyed` adds the API key that the command needs to register the function.
+ */
 export function serveCommand(words: readonly string[], keyed: boolean): string {
   return `${keyed ? 'REWARDOPS_API_KEY="$REWARDOPS_KEY" ' : ''}${shellWords(words)}`
 }

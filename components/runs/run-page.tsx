@@ -164,7 +164,7 @@ function Loaded({
           { meta: { topics: ['batches'] }, placeholderData: keepPreviousData },
         ),
       ),
-    // The function is memoized, because a new function on every render would combine the results each time.
+    // The function is memoized, because React Query would call a new function on every render.
     combine: useCallback(
       (others: readonly { data?: RunDto | undefined }[]) =>
         others.flatMap(({ data }) => (data ? [zoomed(data, zoom)] : [])),

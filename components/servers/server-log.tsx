@@ -11,7 +11,7 @@ import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
 
-/** The log is not streamed, so it is polled while the page is live. */
+/** Polling interval of the log while the page is live, ms. The log is not streamed. */
 const READ_EVERY_MS = 3_000
 
 /** The end of the log of a launched server; the service masks secrets. */

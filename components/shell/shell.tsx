@@ -35,7 +35,8 @@ function skipToResults(): void {
 
 export function Shell({ children }: { children: ReactNode }) {
   const [open, setOpen] = useState<'palette' | 'keys' | null>(null)
-  // Palette and shortcut list stay mounted once they were opened, so that they can fade out and restore the focus.
+  // The palette and the shortcut list stay mounted once they have been opened, so that they can fade out and restore
+  // the focus.
   const [wanted, setWanted] = useState({ palette: false, keys: false })
   /** Begins with the keys pressed while the palette opens. */
   const [query, setQuery] = useState('')

@@ -1,6 +1,9 @@
 import type { ReactNode } from 'react'
 
-/** `end` right-aligns numbers. Only screen readers read a `hidden` label, for columns of buttons and bars. */
+/**
+ * The head of a table column. `end` is right-aligned, for numbers. `hidden` is for screen readers only, for columns of
+ * buttons and bars.
+ */
 export type ColumnHead =
   | string
   | ({ className?: string; title?: string; sorted?: 'ascending' | 'descending' | undefined } & (

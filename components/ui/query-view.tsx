@@ -13,8 +13,9 @@ export interface ViewedQuery<T> {
 }
 
 /**
- * Stale data is shown instead of an error, because the header already marks it as stale. An error appears after the
- * second failed attempt and stays visible during retries.
+ * Shows the data of a query, or its error, or the skeleton until then. Stale data is shown instead of an error, because
+ * the header already marks it as stale. An error appears after the second failed attempt and stays visible during
+ * retries.
  */
 export function QueryView<T>({
   query,

@@ -11,7 +11,7 @@ interface Segment {
   title?: string
 }
 
-/** A segment above 0 is at least 2 px long, so that one failure in a million remains visible. */
+/** A bar of segments. A segment above 0 is at least 2 px long, so that one failure in a million remains visible. */
 export function SegmentBar({
   segments,
   className = 'h-1.5',

@@ -60,8 +60,8 @@ export class LoginSessions {
   }
 
   /**
-   * Replaces the known sessions by the stored ones, and ends those that were deleted, have expired, or whose key is no
-   * longer valid. `holderOf` returns the holder of a valid key.
+   * Replaces the known sessions with the stored sessions. Ends the known sessions that were deleted or have expired, or
+   * whose key is no longer valid. `holderOf` returns the holder of a valid key.
    */
   take(rows: readonly LoginSessionRow[], holderOf: (key: SessionKey) => KeyHolder | null): void {
     const byHash = new Map<string, KnownSession>()

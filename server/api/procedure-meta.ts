@@ -3,7 +3,7 @@ import type { Modules } from './context.ts'
 
 /**
  * The argument of `procedure.meta()`: the access rules and the audit entry of a procedure. Without `meta()`, a mutation
- * requires the role admin and is recorded, and keys with a run prefix or the access `submit` may not call the procedure.
+ * requires the role admin and is recorded, and keys with a run prefix or the access `submit` cannot call the procedure.
  */
 export interface ProcedureMeta {
   /** Minimum role of the caller. Default: `admin` for mutations, `viewer` for queries and subscriptions. */
@@ -15,7 +15,7 @@ export interface ProcedureMeta {
   audit?: Audited | null
   /**
    * The input fields that name runs. They are checked if the caller's key has a run prefix. Default: keys with a run
-   * prefix may not call the procedure.
+   * prefix cannot call the procedure.
    */
   runFields?: RunFields | null
   /** Allows keys with the access `submit` to call the procedure. */

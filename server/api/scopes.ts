@@ -33,7 +33,9 @@ export function checkAccess(caller: ScopedCaller, what: string, rules: CallRules
   }
 }
 
-/** Tells whether a key with this scope may make a call. `runs` means only for runs within its run prefix. */
+/**
+ * Tells whether a key with this scope may make a call. `runs` means yes, but only for runs within the key's run prefix.
+ */
 export function callableIn(scope: KeyScope, what: string, rules: CallRules): 'yes' | 'runs' | 'no' {
   try {
     checkAccess({ name: '', scope }, what, rules)

@@ -14,7 +14,10 @@ beforeAll(async () => {
   await store.db.adhoc("insert into run (id, name) values (1, 'r')")
 })
 
-/** A batch with one sample. `received`: the size of its group; if 0, the sample cannot be counted. */
+/**
+ * Creates a batch with one sample. `received` is the size of the sample's group. In a group of size 0, the sample
+ * cannot be counted.
+ */
 async function batchOf(fields: {
   status: 'running' | 'completed'
   reward?: string

@@ -11,8 +11,8 @@ const RETRY_MS = 400
 /** A write that takes longer counts as failed, so that `/readyz` fails within 2 s of an outage. */
 const WRITE_TIMEOUT_MS = 900
 /**
- * After an outage, jobs of workers that have not reported yet are not requeued for this long, because a worker first
- * writes the results that it kept during the outage.
+ * Time after an outage for which the jobs of workers that have not reported yet are not requeued. Before its first
+ * report, a worker writes the results that it kept during the outage.
  */
 const GRACE_MS = 15_000
 /**

@@ -22,7 +22,8 @@ export const CreateKeyInput = z
     /** Limits the procedures that the key may call. `submit` needs the role trainer. */
     access: z.enum(KEY_ACCESS).default('full'),
     /**
-     * Only runs whose names begin with this text. Null means every run. Keys of the role admin cannot have a prefix.
+     * Limits the key to runs whose names begin with this text. Null means every run. Keys of the role admin cannot have
+     * a prefix.
      */
     runPrefix: z
       .string()
@@ -71,7 +72,7 @@ export interface ApiKeyDto {
   name: string
   role: Role
   access: KeyAccess
-  /** Only runs whose names begin with this text. Null means every run. */
+  /** The key is limited to runs whose names begin with this text. Null means every run. */
   runPrefix: string | null
   /** The first eight characters of the key. */
   prefix: string

@@ -86,7 +86,10 @@ export interface WebhookDto {
   enabled: boolean
   createdAt: string
   createdBy: string
-  /** Deliveries of the last 24 hours that succeeded. The three counts cover at most the newest 1,000. */
+  /**
+   * Deliveries of the last 24 hours that succeeded. `delivered`, `gaveUp` and `waiting` cover at most the newest 1,000
+   * deliveries.
+   */
   delivered: number
   /** Deliveries of the last 24 hours that were given up. */
   gaveUp: number
@@ -95,7 +98,7 @@ export interface WebhookDto {
   last: DeliveryDto | null
 }
 
-/** `gave_up`: the last attempt failed, or the webhook was removed or disabled. */
+/** The state of a delivery. `gave_up`: the last attempt failed, or the webhook was removed or disabled. */
 export type DeliveryState = 'waiting' | 'delivered' | 'gave_up'
 
 /** The delivery of one event to one webhook. */

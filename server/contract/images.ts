@@ -2,8 +2,8 @@
 export const IMAGES_PATH = '/api/images/'
 
 /**
- * A reference to a stored image: a data URL with `/` and the SHA-256 in place of the base64. No base64 has this length,
- * so no image is mistaken for a reference.
+ * A reference to a stored image: a data URL with `/` and the SHA-256 in place of the base64. Base64 is never 65
+ * characters long, so no image is mistaken for a reference.
  */
 const REFERENCE = /^data:(image\/[^,]{1,100});base64,\/([0-9a-f]{64})$/
 

@@ -5,8 +5,8 @@ import { name as nameOf, storableText } from './fields.ts'
 import type { SelfTestVerdict } from './self-test-verdict.ts'
 
 /**
- * Returns the maximum requests in flight over all processes: `maxInFlight`, or the concurrency that the server reports,
- * at most 96.
+ * Returns the maximum requests in flight over all processes: `maxInFlight` if it is set, otherwise the lower of 96 and
+ * the concurrency that the server reports.
  */
 export function mostInFlight(maxInFlight: number | null, maxConcurrent: number | null): number {
   return maxInFlight ?? Math.min(ADAPTIVE_MAX_IN_FLIGHT, Math.max(1, maxConcurrent ?? Infinity))
@@ -81,7 +81,7 @@ export const ServerSettings = z.strictObject({
    * means auto-detect.
    */
   route: route.nullish(),
-  /** The label that is the score, by index or name; null means the last label. */
+  /** The label whose value is the score, by index or name; null means the last label. */
   label: label.nullish(),
   /** Use the server although its self-test failed. */
   selfTestOverride: z.boolean().default(false),

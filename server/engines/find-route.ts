@@ -78,7 +78,7 @@ export async function findRoute(
       return withoutTemplate(question, route, ask)
     }
     answers.push([route, answer])
-    // The self-test, which waits longer than a probe, reports the problem.
+    // The route is used despite the fault. The self-test, which waits longer than a probe, reports the problem.
     if (answer.is === 'fault') return before ?? found(route)
   }
   if (named == null) {

@@ -18,7 +18,7 @@ const TYPES: Record<string, { type: string; packs: boolean }> = {
   '.png': { type: 'image/png', packs: false },
 }
 
-/** Smaller files are not compressed, because they fit into one packet. */
+/** Minimum size of a file that is compressed. Smaller files fit into one packet. */
 const WORTH_PACKING_BYTES = 1_000
 
 /**

@@ -38,7 +38,7 @@ const rms = {} as Record<Model, SimulatedServers>
 
 beforeAll(async () => {
   if (!hasNginx) return
-  // The oldest version refuses a database with the schema of this version, so it starts with an empty one.
+  // The oldest version refuses a database with the schema of this version, so it starts with an empty database.
   database = await createTestDatabase(OLDER.length > 0 ? { template: null } : {})
   folder = mkdtempSync(join(tmpdir(), 'rewardops-nginx-'))
   ports = await freePorts(2 * OLDER.length + 3)

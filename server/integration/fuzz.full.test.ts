@@ -2,8 +2,8 @@ import { expect, it } from 'vitest'
 import { fuzzService, HAS_PAGES } from '../../testkit/service/fuzz/fuzz-service.ts'
 
 /**
- * 100,000 hostile and valid calls, spread over every surface. testkit/service/fuzz/main.ts repeats a fault by its seed
- * and number.
+ * 100,000 hostile and valid calls, spread over every surface. testkit/service/fuzz/main.ts repeats the call with a
+ * given seed and number.
  */
 
 const CALLS = 100_000

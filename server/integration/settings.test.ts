@@ -491,7 +491,7 @@ describe('keys', () => {
 
     await service.sql("update login_session set last_used_at = now() - interval '25 hours'")
     await service.sql("select pg_notify('rewardops', 'a')")
-    // The session stays valid, because this process has just recorded its use.
+    // The session stays valid, because this process has just recorded the session's use.
     expect(await nameOf(laptop!)).toBe('ops')
     await service.sql("update login_session set created_at = now() - interval '8 days'")
     await service.sql("select pg_notify('rewardops', 'a')")
@@ -947,7 +947,7 @@ describe('retention', () => {
 })
 
 it('about.get reports the database and the settings', async () => {
-  // The largest tables are listed.
+  // Only the largest tables are listed, so a large text is stored first.
   const samples = [sample({ prompt: padding(1 << 20), score: 1 })]
   await service.api.batches.submit.mutate({ run: 'about', step: 1, samples })
   const about = await service.api.about.get.query()

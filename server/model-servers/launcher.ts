@@ -180,8 +180,8 @@ export class ServerLauncher {
   /**
    * Launches a server of the servers file once no other service runs a server of the same name. A call that launches,
    * registers or removes the server in the meantime is more recent than the file, so the call ends the wait. A removal
-   * as `NOT_IN_FILE` does not: the other service removes a server when it restarts with a servers file that no longer
-   * lists the server.
+   * as `NOT_IN_FILE` does not end the wait: the other service removes a server when it restarts with a servers file
+   * that no longer lists the server.
    */
   async #resumeOnceFree(name: string): Promise<void> {
     const { log, registry, timings } = this.#o
@@ -448,7 +448,8 @@ export class ServerLauncher {
     complete: boolean,
   ): Promise<boolean> {
     const { registry, log } = this.#o
-    // The row names this service first, because only the service in the row records the end of the process.
+    // First, the row is changed to name this service, because only the service that the row names records the end of
+    // the process.
     await registry.launchedBy(row.id, { ...(row.launch as StoredLaunch), ...this.#launcher() })
     // The settings excluded below keep their stored values. The process was probed with them, and a user may have set
     // `selfTestOverride` after the launch.
@@ -511,7 +512,7 @@ export class ServerLauncher {
   /** Marks an ended server as unreachable. It cannot be restarted: only the service that launched it had its secrets. */
   async #notRestarted({ id, input }: Supervised, end: LaunchEnd): Promise<void> {
     const row = await this.#o.registry.byNumber(id)
-    // A call may have launched it again during an outage.
+    // A call may have launched the server again during an outage.
     if (!this.#isOurs(row) || this.#running.has(input.name)) return
     const how = howEnded(end)
     await this.#o.registry.transition(id, {

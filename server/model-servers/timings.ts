@@ -17,7 +17,7 @@ export interface ModelTimings {
   deadAfterMs: number
   deadEveryMs: number
   selfTestTimeoutMs: number
-  /** Interval of an idle server's calibration and of a quarantined server's self-test. */
+  /** Interval between calibrations of an idle server; `retestEveryMs`: between self-tests of a quarantined server. */
   calibrateEveryMs: number
   retestEveryMs: number
   /** Time without a request after which a server is idle. A successful request within this time replaces a probe. */
@@ -40,7 +40,7 @@ export interface ModelTimings {
   /** Time before a failed sleep, or a failed wake for a batch, is retried. */
   trySleepAgainMs: number
   tryWakeAgainMs: number
-  /** Launched processes: time from SIGTERM to SIGKILL, and longest delay before a restart. */
+  /** For launched processes: time from SIGTERM to SIGKILL; `restartAtMostMs`: longest delay before a restart. */
   stopWithinMs: number
   restartAtMostMs: number
   /** Interval at which to check whether another service still runs a launched server of the same name. */

@@ -14,7 +14,7 @@ import { alertPayload } from './alerts/alert-payload.ts'
 const OUT: ReadonlySet<string> = new Set(['unreachable', 'dead', 'quarantined'])
 /** States in which a server is not available yet. They open no incident, and end none. */
 const RETURNING: ReadonlySet<string> = new Set(['registering', 'probing'])
-/** Shortest outage that counts, ms. Shorter ones are restarts or lost probes. */
+/** Minimum duration of an outage that opens an incident, ms. Shorter outages are restarts or lost probes. */
 const OUT_FOR_MS = 10_000
 
 export interface FleetCondition {
@@ -28,8 +28,8 @@ function opens({ state, for_ms }: FleetServerRow): boolean {
 }
 
 /**
- * Whether an open incident of the server lasts. A server may be unreachable, then tested and then quarantined, without
- * having been available in between.
+ * Whether an open incident of the server stays open. A server may be unreachable, then tested and then quarantined,
+ * without having been available in between.
  */
 function lasts({ state }: FleetServerRow): boolean {
   return OUT.has(state) || RETURNING.has(state)

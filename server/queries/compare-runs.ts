@@ -13,7 +13,8 @@ import { binWidth, pairOf } from './run-view.ts'
 
 const TTL_MS = 1_000
 /**
- * Maximum share of time spent on the queries of one comparison. A slow comparison is cached for longer than `TTL_MS`.
+ * Maximum share of time spent on the queries of one comparison. To stay below the share, slow comparisons are cached
+ * for longer than `TTL_MS`.
  */
 const MAX_SHARE = 0.1
 const MAX_SOURCES = 12
@@ -54,7 +55,8 @@ export class CompareRunsView {
     const byName = new Map((await runsByName(this.#db, names)).map((run) => [run.name, run]))
     const runs = names.flatMap((name) => byName.get(name) ?? [])
     const ranges: (StepsOfRun & { count: number })[] = []
-    // Runs are read one after the other, because eight concurrent reads would use all connections of the pages.
+    // Runs are read one after the other, because eight concurrent reads would take all database connections that pages
+    // use.
     for (const { id } of runs) {
       const range = { runId: id, ...wanted }
       ranges.push({ ...range, ...narrowed(await stepRange(this.#db, range), range) })

@@ -38,14 +38,14 @@ const LIVE_TTL_MS = 2_000
 /** Maximum share of time spent on comparing one pair while a batch is scored. */
 const MAX_LIVE_SHARE = 0.1
 const MAX_LIVE = 4
-/** Largest number of queued comparisons; each takes up to 3 s. */
+/** Maximum number of queued comparisons; each takes up to 3 s. */
 const MAX_WAITING = 8
 const MAX_RELATIVES = 50
 
 interface Made extends Comparison {
   first: SampleColumns
   joinedBy: 'index' | 'response'
-  /** Positions of the samples by each measure, largest first; computed at first use. */
+  /** Positions of the samples in the order of each measure, largest first; computed at first use. */
   orders: Map<DisagreementMeasure, Promise<Ordered>>
   groupOrder: Promise<Ordered> | null
 }

@@ -11,8 +11,8 @@ const MAX_SUMMED = 64
 const MULTIPLIED = 16
 const PORTION = 1_024
 /**
- * Number of equal ranges into which ranks from 0 to 1 are divided. Only prompts up to the range of the last drawn one
- * are sorted.
+ * Number of equal ranges into which ranks from 0 to 1 are divided. Only prompts up to the range of the last drawn
+ * prompt are sorted.
  */
 const RANGES = 4_096
 

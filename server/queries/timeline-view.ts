@@ -80,7 +80,7 @@ export class TimelineView {
   }
 }
 
-/** Maximum number of samples for which the bottleneck is computed, which takes about 0.15 s, in portions. */
+/** Maximum number of samples for which the bottleneck is computed. The computation takes about 0.15 s, in portions. */
 const MAX_REPLAYED_SAMPLES = 65_536
 
 function groupsInAPart(batch: Pick<BatchRow, 'samples' | 'groups' | 'group_size'>): number {

@@ -114,7 +114,7 @@ function momentsOf(scores: readonly number[]): { mean: number; std: number; scal
   return { mean, std: Math.sqrt(squares / (scores.length - 1)), scale }
 }
 
-/** `Math.min(...scores)` fails for a large group, because a call accepts a limited number of arguments. */
+/** Unlike `Math.min(...scores)`, works for a large group too: a call accepts a limited number of arguments. */
 function smallest(scores: readonly number[]): number {
   return scores.reduce((least, score) => Math.min(least, score), Number.POSITIVE_INFINITY)
 }

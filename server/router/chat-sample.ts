@@ -12,8 +12,8 @@ import type { HttpCall } from './transport.ts'
 const REPLY_TOKENS = 256
 
 /**
- * If `maxTokens` does not fit the context, it is reduced for a retry. If it would fall below this number, the sample
- * fails with the server's error.
+ * Minimum of `maxTokens` in a retry. A retry reduces a `maxTokens` that does not fit the context. If the context leaves
+ * less than this minimum, the sample fails with the server's error.
  */
 const MIN_REPLY_TOKENS = 16
 

@@ -229,7 +229,7 @@ export class MicroBatcher implements CallListener<MicroBatch> {
   #send(microBatch: MicroBatch): void {
     const { server, protocol, target } = microBatch
     this.#open.delete(server)
-    // Flights that left before now were removed from the list, so none is null.
+    // Flights that left before now were removed from the list, so no entry is null.
     const flights = microBatch.flights as Flight[]
     let request: EngineRequest | null = null
     if (flights.length > 1) {

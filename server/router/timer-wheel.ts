@@ -15,7 +15,7 @@ export interface WheelEntry {
  * early.
  */
 export const WHEEL_TICK_MS = 10
-/** One turn of the wheel takes 5.12 s. Entries that are due later are checked once per turn. */
+/** Number of slots; one turn of the wheel takes 5.12 s. Entries that are due later are checked once per turn. */
 const SLOT_COUNT = 512
 
 /**

@@ -46,7 +46,7 @@ export async function findPython(configured: string | null): Promise<PythonHome>
   return check.ok ? { ok: true, python: python as string, binds } : check
 }
 
-/** The folders of an interpreter that are not in /usr, which every sandbox has. */
+/** The folders of an interpreter outside /usr. Every sandbox already has /usr. */
 async function foldersOf(python: string): Promise<SandboxBind[]> {
   const script = 'import sys; print(sys.prefix); print(sys.base_prefix); print(sys.executable)'
   const { stdout } = await promisify(execFile)(python, ['-I', '-c', script], { timeout: 20_000 })

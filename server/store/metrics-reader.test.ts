@@ -41,7 +41,7 @@ describe('finished data', () => {
     // Settled minutes are not read again: deleting them changes no figure.
     await db.adhoc("delete from server_minute where minute < now() - interval '2 minutes'")
     expect((await reader.read()).calls.get(id)?.tokens).toBe(114)
-    // By default, counters start with the minute of `begin`, or of the first reading.
+    // By default, counters start with the minute of the first call of `begin` or `read`.
     expect((await new MetricsReader(db).read()).calls.get(id)?.tokens).toBe(4)
   })
 

@@ -3,6 +3,7 @@ import type { ExportFormat } from '../../../server/contract/export.ts'
 import { splitRecord } from '../rollouts/csv-rows.ts'
 
 /**
+ * Reads the id of the sample in an exported row.
  * @param columns columns of the CSV in order, at least up to `batchId` and `index`
  * @returns the sample's id, such as `b12-3`; null for a CSV header
  * @throws Error when the row is not an exported sample

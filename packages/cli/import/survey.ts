@@ -110,7 +110,7 @@ export function stepOf(file: RolloutFile, rollout: Rollout, options: ImportOptio
   return { run, step, split: options.split ?? rollout.split ?? 'train' }
 }
 
-/** Replaces each folder by its rollout files, sorted by name with numbers in numeric order. */
+/** Replaces each folder with its rollout files, sorted by name with numbers in numeric order. */
 async function expand(paths: readonly string[]): Promise<string[]> {
   const files: string[] = []
   for (const path of paths) {

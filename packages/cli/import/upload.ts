@@ -4,7 +4,7 @@ import { type ImportOptions, stepKey } from './import-options.ts'
 import { StepUpload } from './step-upload.ts'
 import { isUnchanged, type Survey, stepOf, userError } from './survey.ts'
 
-/** The service stores a chunk of this size in about 0.3 s. */
+/** Maximum number of rows in a chunk. The service stores such a chunk in about 0.3 s. */
 const MAX_CHUNK_ROWS = 5_000
 /**
  * Approximate maximum number of characters in a chunk. The service parses bodies over 1 MiB in a thread, off its event

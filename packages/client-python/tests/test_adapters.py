@@ -187,7 +187,7 @@ class Adapters(unittest.TestCase):
             )
         )
         self.assertEqual((result, state["rewardops"]["acc"]), (1.0, 1))
-        # Rubrics pass the arguments that a function names, so it must not name more than it needs.
+        # Rubrics pass the arguments that a function names, so the function must name only those that it needs.
         self.assertEqual(
             list(inspect.signature(right).parameters),
             ["prompt", "completion", "answer", "state", "info"],

@@ -30,7 +30,7 @@ export class ForeignAnswer extends Error {
   }
 }
 
-/** `fetch` failed without an answer. Other errors mean that the call was not sent. */
+/** Thrown when `fetch` failed without an answer. Any other error means that the call was not sent. */
 export class NoAnswer extends Error {
   constructor(cause: unknown) {
     super('no answer', { cause })

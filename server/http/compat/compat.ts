@@ -201,7 +201,7 @@ function targetOf(pathname: string): Target {
       hint: `Send the request to ${COMPAT_PATH}${dialect.name}/<run>${dialect.scorePath}.`,
     })
   }
-  // The key follows the run. Trainers append their own path after the key.
+  // In the path, the key follows the run name, and the path that trainers append follows the key.
   const keyed = parts[0] === 'k' && parts[1] !== undefined
   const rest = (keyed ? parts.slice(2) : parts).filter((part) => part !== '')
   return {

@@ -1,8 +1,8 @@
 import type { FunctionCall } from './function-call.ts'
 
 /**
- * Up to this many suspects run one by one. More are divided into {@link GROUPS} groups, and a group that fails again
- * is divided further.
+ * Up to this many suspects run one by one. More suspects are divided into {@link GROUPS} groups, and a group that fails
+ * again is divided further.
  */
 const ONE_BY_ONE = 64
 const GROUPS = 16

@@ -3,7 +3,7 @@ import type { RewardManager, RewardOutcome, RewardSample } from './manager.ts'
 import { naiveManager } from './naive.ts'
 import { type OverlongBufferRead, penaltyOf, readOverlongBuffer } from './overlong-buffer.ts'
 
-/** Parsed buffers by kwargs object, which all samples of a batch share. */
+/** Parsed overlong-buffer options by kwargs object. All samples of a batch share one kwargs object. */
 const buffers = new WeakMap<object, OverlongBufferRead>()
 
 /**

@@ -34,7 +34,7 @@ export interface OverlongBuffer {
   clamp: boolean
 }
 
-/** `buffer` is null if the buffer is disabled. */
+/** The result of {@link readOverlongBuffer}. `buffer` is null if the buffer is disabled. */
 export type OverlongBufferRead =
   | { ok: true; buffer: OverlongBuffer | null }
   | { ok: false; message: string; hint: string }

@@ -32,13 +32,13 @@ export interface RuleResult {
 
 /**
  * The steps by which a rule scored a sample, for display: computed for one sample on a page, never while a batch is
- * scored. Each form is the response's answer and the ground truth after one step; the last one is compared.
+ * scored. Each form is the response's answer and the ground truth after one step; the last form is compared.
  */
 export interface RuleExplanation {
   where: string
   /** The answer as written in the response; null if there is none. */
   found: string | null
-  /** The forms from the written text to the compared one; null where a side has none. */
+  /** The forms, from the written text to the compared form. The form of a side is null if that side has none. */
   forms: { step: string; response: string | null; groundTruth: string | null }[]
   comparison: string
 }
@@ -66,7 +66,7 @@ export interface RuleDescription<Options extends z.ZodObject = z.ZodObject> {
 export interface Rule extends RuleDescription {
   /**
    * @throws RuleInputError if the ground truth or a kwarg is unusable, RuleTimeoutError if the rule exceeds its own
-   * deadline; such a sample never scores 0
+   * deadline; such a sample fails and does not score 0
    */
   score(input: RuleInput): RuleResult
   /** The steps of `score` for the same input. Throws as `score` does. */

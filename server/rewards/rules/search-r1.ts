@@ -69,9 +69,9 @@ function targetsOf(groundTruth: unknown): string[] {
 }
 
 /**
- * Search QA like verl's `search_r1_like_qa_em`: no tagged answer scores 0, a correct one `score`, a wrong one
- * `format_score`. With `method: "subem"`, an accepted answer only has to occur in the response's answer, and the
- * number of tags does not matter.
+ * Search QA like verl's `search_r1_like_qa_em`: a response scores 0 without a tagged answer, `score` with a correct
+ * answer and `format_score` with a wrong answer. With `method: "subem"`, an accepted answer only has to occur in the
+ * response's answer, and the number of tags does not matter.
  */
 export const searchR1Rule = defineRule({
   name: 'search_r1',

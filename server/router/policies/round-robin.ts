@@ -9,7 +9,7 @@ export interface RoundRobin extends BalancingPolicy {
 /**
  * Smooth weighted round robin. Each pick adds every candidate's weight to its credit, takes the candidate with the most
  * credit, and subtracts the sum of all weights from that candidate's credit. Servers a, b and c with weights 5, 1 and 1
- * are picked in the order a a b a c a a, rather than a a a a a b c. Ties go to the first.
+ * are picked in the order a a b a c a a, rather than a a a a a b c. Ties go to the first candidate.
  */
 export function roundRobin(): RoundRobin {
   // Credits are objects, because updating a number in a map would allocate at every pick.

@@ -134,8 +134,9 @@ export const UNHURRIED = {
  * not locked, because a lock would prevent the addition of the next day's partition.
  */
 async function takeSnapshot(client: pg.Client): Promise<string[]> {
-  // The first statement of the transaction takes the snapshot. A lock within the transaction would therefore wait for a
-  // migration with a snapshot from before it. The lock is held until the connection ends.
+  // The first statement of a transaction takes the snapshot. If that statement waited for this lock, a migration could
+  // end during the wait, and the snapshot would be from before the migration. The lock is held until the connection
+  // ends.
   await client.query('select pg_advisory_lock_shared($1)', [ADVISORY_LOCKS.backup])
   for (let attempt = 1; ; attempt++) {
     await client.query('begin isolation level repeatable read read only')

@@ -164,7 +164,7 @@ async function fakePooler(
   socketDir: string,
   claims?: { version: string; version_num: number },
 ): Promise<string> {
-  // Backends are used round robin, so that a client's next transaction reaches another one.
+  // Backends are used round robin, so that a client's next transaction reaches another backend.
   const backends = await Promise.all(Array.from({ length: 6 }, () => backend(socketDir)))
   const idle = [...backends]
   const server = createServer((client) => {

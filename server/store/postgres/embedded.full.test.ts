@@ -275,7 +275,7 @@ describe.runIf(onLinux)('kill -9', () => {
     const dataDir = dataFolder()
     const killed = await service(dataDir)
     await kill(killed, killed.node.pid!)
-    // A clean shutdown removes the file; a crash leaves it.
+    // A clean shutdown removes postmaster.pid; a crash leaves it.
     await expect.poll(() => readPostmaster(join(dataDir, 'postgres')), POLL).toBeNull()
     await start(dataDir)
   })

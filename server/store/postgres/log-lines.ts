@@ -4,7 +4,7 @@ import type { Logger } from '../../log.ts'
 /** Size at which a new log file is begun. One old file is kept, so the log takes at most twice this. */
 const MAX_BYTES = 16 * 1024 * 1024
 
-/** `2026-11-20 23:40:19.121 UTC [5781] LOG:  message`, the default of log_line_prefix. */
+/** A log line with the default log_line_prefix: `2026-11-20 23:40:19.121 UTC [5781] LOG:  message`. */
 const LINE = /^\S+ \S+ \S+ \[\d+\] ([A-Z]+):\s+(.*)$/
 
 type Level = 'debug' | 'warn' | 'error'

@@ -3,7 +3,7 @@ import { columnNames, RESCORED_SAMPLE_COLUMNS, WRITTEN_TEXT_COLUMNS } from '../s
 import type { CopiedSample, RolloutCopy } from './rescore.ts'
 
 export interface PartToCopy {
-  /** Indexes in the original, ascending; the copy numbers them 0, 1, 2 … in this order. */
+  /** The samples' indexes in the original, ascending. The copy numbers the samples 0, 1, 2 … in this order. */
   idx: number[]
   /** The number of each sample's group in the copy. */
   groupNo: number[]
@@ -12,8 +12,8 @@ export interface PartToCopy {
 }
 
 /**
- * Returns samples of a batch with their groups, in order of index. `of` selects samples by their indexes, or all members
- * of groups.
+ * Returns samples of a batch with their groups, in order of index. `of` selects samples by their indexes, or by their
+ * groups.
  */
 export async function samplesOfBatch(
   db: Database,

@@ -8,11 +8,9 @@ import {
 } from './sample-filter.ts'
 import { type SampleCursor, sampleKeys } from './sample-list.ts'
 
-/**
- * Limits of a search for a count: samples checked, and time in ms. If a limit is reached, the count is a lower bound.
- */
+/** Limits of a count that checks single samples. If a limit is reached, the count is a lower bound. */
 const MAX_COUNTED = { samples: 524_288, ms: 500 }
-/** Maximum number of samples checked per statement, which then takes about 50 ms. */
+/** Maximum number of samples that a statement checks. Such a statement takes about 50 ms. */
 const MAX_PORTION = 65_536
 const KEYS_AT_ONCE = 5_000
 

@@ -18,11 +18,13 @@ export const MAX_SEARCHED_SAMPLES = 131_072
  * texts take 400 ms. The time limit leaves 100 ms of a page's 300 ms for the other statements.
  */
 const MAX_READ = { samples: 65_536, bytes: 32 << 20, ms: 200 }
-/** Number of samples that one statement of a text search selects: in order of arrival, and in other orders. */
+/** Number of samples that one statement of a text search selects in order of arrival. */
 const PICKED_TO_READ = 2_048
+/** Like {@link PICKED_TO_READ}, in other orders. */
 const PUT_IN_ORDER_TO_READ = 16_384
-/** Number of samples whose texts one statement reads: in the first statement, and at most. */
+/** Number of samples whose texts the first statement reads. */
 const FIRST_READ = 256
+/** Maximum number of samples whose texts a statement reads. */
 const MAX_PORTION = 2_048
 const READ_BYTES = 4 << 20
 /**
@@ -51,7 +53,10 @@ export interface SamplesSearched {
   oldest: number | null
   /** True if no older batch can contain a matching sample. */
   all: boolean
-  /** For a text search: samples whose texts were checked, and those whose texts were removed. */
+  /**
+   * For a text search: the samples whose texts were checked, the bytes of these texts, and the samples whose texts were
+   * removed.
+   */
   texts: { samples: number; bytes: number; dropped: number } | null
 }
 

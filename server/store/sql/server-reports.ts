@@ -11,7 +11,7 @@ export interface ServerCalls {
   corrupt: number
   client: number
   ejections: number
-  /** Samples in flight × seconds, and the limits of the processes × seconds. */
+  /** Samples in flight × seconds. `capacitySeconds` is the sum of the processes' limits × seconds. */
   inFlightSeconds: number
   capacitySeconds: number
   tokens: number
@@ -105,7 +105,7 @@ export async function addWorkerLoad(
   await db.rows('worker-load', 'select add_worker_history($1)', [JSON.stringify([row])])
 }
 
-/** Durations that are counted over time; defined at `LatencySlice` in prisma/schema.prisma. */
+/** Kinds of durations that are counted per time slice; defined at `LatencySlice` in prisma/schema.prisma. */
 export const LATENCY_KINDS = ['queue', 'router', 'service'] as const
 export type LatencyKind = (typeof LATENCY_KINDS)[number]
 export const SLICE_SECONDS = [10, 60, 3_600]

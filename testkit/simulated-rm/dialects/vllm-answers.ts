@@ -51,7 +51,7 @@ export function readBody(simulation: Simulation, call: Call, isServed = true): V
   return body as VllmBody
 }
 
-/** Number of request schemas that a route accepts: completion and chat, and on /pooling also that of plugins. */
+/** Number of request schemas that a route accepts: completion, chat and, on /pooling, plugin. */
 const FORMS: [path: string, forms: number][] = [
   ['/pooling', 3],
   ['/classify', 2],

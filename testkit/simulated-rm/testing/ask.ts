@@ -37,7 +37,7 @@ export async function ask(
   }
 }
 
-/** Like {@link ask}, but returns the answer's JSON. @throws with the answer for another status than `status` */
+/** Like {@link ask}, but returns the answer's JSON. @throws with the answer for a status other than `status` */
 export async function askJson<T = Record<string, unknown>>(
   server: Pick<SimulatedServer, 'url'>,
   path: string,

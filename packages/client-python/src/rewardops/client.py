@@ -171,7 +171,8 @@ class AsyncRewardOps:
             answer = await (asyncio.shield(submitting) if abandons else submitting)
             batch_id, accepted, groups = answer["batchId"], answer["accepted"], answer["groups"]
             if len(parts) > 1:
-                # The answer counts the groups of the first part, or those of the batch if it was submitted before.
+                # The answer counts the groups of the first part, or those of the whole batch if the batch was submitted
+                # before.
                 groups = max(groups, len({sample["uid"] for sample in prepared.samples}))
             for start, body in parts[1:]:
                 appended = await self.calls.call(

@@ -26,8 +26,8 @@ from typing import Any
 
 from rewardops.errors import INVALID_INPUT, RewardOpsError
 
-#: Handling of non-text content parts: refuse them, replace them by the name of their type such as `<image>`, or send them
-#: (for rules, functions and custom scorers; reward models and judges get text only).
+#: Handling of non-text content parts: refuse them, replace them with the name of their type such as `<image>`, or send
+#: them (for rules, functions and custom scorers; reward models and judges get text only).
 MEDIA = ("refuse", "placeholder", "send")
 
 #: Fields of a message that its text includes.

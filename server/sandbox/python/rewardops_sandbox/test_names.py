@@ -45,7 +45,7 @@ def functions_called(texts, defined, entry_point):
                 if _is_name(side, of_program):
                     raise NeedsObjects(f"the tests use the value {side.id} of the program")
     for name in sorted(of_program):
-        # A capitalized name is usually a class, whose instances are objects of the program.
+        # A capitalized name is usually a class, so the tests would use its instances, which are objects of the program.
         if entry_point is None and name[:1].isupper():
             raise NeedsObjects(f"the tests use the class {name} of the program")
     return of_program
