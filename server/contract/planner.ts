@@ -3,11 +3,11 @@ import { RunName } from './fields.ts'
 import type { Phases, Strategy } from './strategies.ts'
 import { BatchId } from './trainer.ts'
 
-/** Maximum rewards per prediction, over all steps. Replaying them blocks the event loop for about 40 ms. */
+/** Maximum number of rewards per prediction, over all steps. Replaying them blocks the event loop for about 40 ms. */
 export const MAX_PLANNED_REWARDS = 131_072
 /**
- * Maximum rewards replayed per call, over all strategies and limits. The replay takes about 2 s, in slices between
- * which other calls run.
+ * Maximum number of rewards replayed per call, over all strategies and limits. The replay takes about 2 s, in slices
+ * between which other calls run.
  */
 export const MAX_REPLAYED_SAMPLES = 10_000_000
 /** Savings below this share of the step time count as none, because reward times vary more than that between steps. */

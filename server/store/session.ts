@@ -514,7 +514,7 @@ export class SessionPool extends pg.Pool {
       isClosed = isBroken(error, client)
       throw error
     } finally {
-      // A lost connection is not queryable and is closed either way.
+      // The pool also closes a connection that was lost, even if `isClosed` is false.
       client.release(isClosed)
     }
   }
