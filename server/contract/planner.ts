@@ -26,7 +26,10 @@ export const TypedReward = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('lognormal'),
     medianMs: ms,
-    /** Standard deviation of the logarithm. With 0.5, the 99th percentile is 3.2 times the median; with 1, 10 times. */
+    /**
+     * Standard deviation of the time's logarithm. With 0.5, the 99th percentile is 3.2 times the median; with 1, 10
+     * times.
+     */
     sigma: z.number().min(0).max(3),
   }),
   z.strictObject({ kind: z.literal('constant'), ms }),
@@ -157,7 +160,7 @@ export interface PlannedRewards {
   workMs: number
   /** The recorded batches, oldest first; empty for entered numbers. */
   batches: { batchId: string; step: number }[]
-  /** Samples of the recorded batches that are left out because they are not scored or failed yet. */
+  /** Samples of the recorded batches that are left out because they have not been scored or failed yet. */
   pending: number
   /** Samples without a request, because they came with a score or were cancelled. They take no time. */
   withoutCall: number

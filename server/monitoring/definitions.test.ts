@@ -176,7 +176,7 @@ describe('the values of the monitors', () => {
     }
     const shares = varianceShares(of)
     expect(shares.map(({ share }) => share).reduce((x, y) => x + y)).toBeCloseTo(1, 12)
-    // Computed by hand: var(sum) = 29/3, cov(a, sum) = 1, cov(b, sum) = 13/3: 3/29 and 26/29.
+    // Computed by hand: var(sum) = 29/3, cov(a, sum) = 1, cov(b, sum) = 13/3. The shares are weight × cov / var(sum).
     expect(shares.map(({ share }) => share)).toEqual([
       expect.closeTo(3 / 29, 12),
       expect.closeTo(26 / 29, 12),
