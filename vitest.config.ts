@@ -68,7 +68,8 @@ const EXCLUDED = [
 const ALL = {
   environment: 'node',
   pool: 'forks',
-  // These only end a test that would wait forever. A test with two starts of a service can take 60 s on a busy machine.
+  // These limits only end a test that would wait forever. A test with two starts of a service can take 60 s on a busy
+  // machine.
   testTimeout: 180_000,
   hookTimeout: 180_000,
   // The default of 1 s is too short for a busy machine.

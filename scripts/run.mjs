@@ -69,7 +69,7 @@ async function main([name = '', ...given]) {
       `usage: node scripts/run.mjs <${Object.keys(COMMANDS).join(' | ')}> [arguments]`,
     )
   }
-  // An installed package stays in the caller's folder, which holds the data.
+  // Commands of an installed package run in the caller's folder, which holds the data.
   if (!isInstalledPackage(root)) process.chdir(root)
   const node = await setUp(root, command.needs ?? {})
   // Signals that arrived during the set-up are handled before the entry starts.

@@ -184,7 +184,7 @@ function pickNode(root) {
   )
 }
 
-/** The Node that npm installed beside the published package. The folder of that package has no node_modules/.bin. */
+/** The Node that npm installed beside the published package, whose folder has no node_modules/.bin to look in. */
 function installedNode(root) {
   try {
     const name = `node-${process.platform}-${process.arch}/package.json`

@@ -103,8 +103,8 @@ export function ByKPlot({
 }
 
 /**
- * The rate of a prompt at its visits, with the 95 % confidence interval. Large dots with a ring mark the visits whose
- * responses are shown.
+ * The rate of a prompt at each visit (group of the prompt), with the 95 % confidence interval. Large dots with a ring
+ * mark the visits whose responses are shown.
  */
 export function VisitsPlot({
   data,

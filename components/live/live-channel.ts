@@ -16,7 +16,7 @@ export interface MessagePort {
   close(): void
 }
 
-/** Elects the leader. `campaign` calls `lead` once this tab leads, and aborts its signal when it stops leading. */
+/** Elects the leader. `campaign` calls `lead` once this tab leads, and aborts `lost` when the tab stops leading. */
 export interface Election {
   campaign(lead: (lost: AbortSignal) => void, options: { steal: boolean }): void
   close(): void

@@ -67,7 +67,7 @@ function Visit({
   const { batchId, uid } = visit
   const samples = useQuery(
     trpc.samples.list.queryOptions(
-      // The order by score would leave out failed samples.
+      // The samples are not sorted by score, because a list sorted by score leaves out failed samples.
       { batch: batchId, uid: uid ?? undefined, limit: MAX_RESPONSES },
       { enabled: uid !== null, meta: { topics: [`batch:${batchId}`] } },
     ),

@@ -12,8 +12,8 @@ export interface UrlCodec<T> {
 
 /**
  * Keeps view state in the query of the URL. `push` adds a history entry, `replace` does not; neither requests the page
- * from the server. Changes render
- * immediately. Next alone would apply them in a transition, and a clicked checkbox would briefly show its old state.
+ * from the server. Changes render immediately. Next alone would apply them in a transition, and a clicked checkbox
+ * would briefly show its old state.
  */
 export function useUrl<T>(
   codec: UrlCodec<T>,

@@ -15,7 +15,7 @@ export function commandNames(): string[] {
     .sort()
 }
 
-/** Null for an unknown name. The other commands are not loaded, so the CLI starts fast. */
+/** Loads one command; null for an unknown name. Other commands are not loaded, so the CLI starts fast. */
 export async function loadCommand(name: string): Promise<Command | null> {
   if (!commandNames().includes(name)) return null
   const file = new URL(`${name}${ENDING}`, FOLDER)

@@ -3,11 +3,11 @@ import { RunName } from './fields.ts'
 import type { Phases, Strategy } from './strategies.ts'
 import { BatchId } from './trainer.ts'
 
-/** Maximum rewards per prediction, over all steps. Replaying them blocks the event loop for about 40 ms. */
+/** Maximum number of rewards per prediction, over all steps. Replaying them blocks the event loop for about 40 ms. */
 export const MAX_PLANNED_REWARDS = 131_072
 /**
- * Maximum rewards replayed per call, over all strategies and limits. The replay takes about 2 s, in slices between
- * which other calls run.
+ * Maximum number of rewards replayed per call, over all strategies and limits. The replay takes about 2 s, in slices
+ * between which other calls run.
  */
 export const MAX_REPLAYED_SAMPLES = 10_000_000
 /** Savings below this share of the step time count as none, because reward times vary more than that between steps. */
@@ -26,7 +26,10 @@ export const TypedReward = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('lognormal'),
     medianMs: ms,
-    /** Standard deviation of the logarithm. With 0.5, the 99th percentile is 3.2 times the median; with 1, 10 times. */
+    /**
+     * Standard deviation of the time's logarithm. With 0.5, the 99th percentile is 3.2 times the median; with 1, 10
+     * times.
+     */
     sigma: z.number().min(0).max(3),
   }),
   z.strictObject({ kind: z.literal('constant'), ms }),
@@ -157,7 +160,7 @@ export interface PlannedRewards {
   workMs: number
   /** The recorded batches, oldest first; empty for entered numbers. */
   batches: { batchId: string; step: number }[]
-  /** Samples of the recorded batches that are left out because they are not scored or failed yet. */
+  /** Samples of the recorded batches that are left out because they have not been scored or failed yet. */
   pending: number
   /** Samples without a request, because they came with a score or were cancelled. They take no time. */
   withoutCall: number

@@ -18,7 +18,7 @@ export interface Phases {
   rolloutMs: number
   /** The time to compute old log-probabilities, reference log-probabilities and values. */
   logProbMs: number
-  /** All mini-batches of the step. */
+  /** The time to train on all mini-batches of the step. */
   updateMs: number
 }
 

@@ -108,7 +108,7 @@ async function readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoa
   return believableLoad(running, waiting)
 }
 
-/** Returns null for an invalid load. The older route counts all requests, including the waiting ones. */
+/** Parses the load of one rank; null if it is invalid. `num_reqs` of the older route includes the waiting requests. */
 function rankLoad(rank: unknown): EngineLoad | null {
   const waiting = field(rank, 'num_waiting_reqs')
   const running = field(rank, 'num_running_reqs')

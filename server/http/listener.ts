@@ -173,8 +173,8 @@ export function createListener(
 }
 
 /**
- * Refuses requests that proxies and this service could read in different ways: a target that is not a path, or several
- * Host headers. Also refuses TRACE, which would return the caller's own headers.
+ * Refuses requests that proxies and this service could read in different ways: requests whose target is not a path, or
+ * that have several Host headers. Also refuses TRACE, which would return the caller's own headers.
  * @throws RewardOpsError `method_not_allowed`, `malformed_request`
  */
 function checkRequestLine(req: IncomingMessage, res: ServerResponse): void {

@@ -97,7 +97,7 @@ describe('the values of the monitors', () => {
     const window = [past(null, -1, 2)]
     const ends = figures({ bin_values: [-1, 0, 1.98, 2], bin_counts: [10, 40, 20, 30], min: -1 })
     const read = readMonitors(watched({ figures: { ...ends, max: 2 }, window }))
-    // An end includes scores within 1 % of the range (0.03): the ceiling includes 1.98, the floor does not include 0.
+    // Scores within 0.03 (1 % of the range) of an end count: the ceiling includes 1.98, the floor does not include 0.
     expect(read.ceiling.value).toBe(0.5)
     expect(read.floor.value).toBe(0.1)
     const middle = figures({ bin_values: [0.5], bin_counts: [100], min: 0.5, max: 0.5 })
@@ -176,7 +176,7 @@ describe('the values of the monitors', () => {
     }
     const shares = varianceShares(of)
     expect(shares.map(({ share }) => share).reduce((x, y) => x + y)).toBeCloseTo(1, 12)
-    // Computed by hand: var(sum) = 29/3, cov(a, sum) = 1, cov(b, sum) = 13/3: 3/29 and 26/29.
+    // Computed by hand: var(sum) = 29/3, cov(a, sum) = 1, cov(b, sum) = 13/3. The shares are weight × cov / var(sum).
     expect(shares.map(({ share }) => share)).toEqual([
       expect.closeTo(3 / 29, 12),
       expect.closeTo(26 / 29, 12),

@@ -19,8 +19,8 @@ export interface GroupReport extends GroupStatistics {
 }
 
 /**
- * Computes statistics, class and advantages of a completed group, from the members in order of their index. Only
- * members that were scored and kept their score count in the statistics and the class.
+ * Computes statistics, class and advantages of a completed group, from the members in order of their index. Members
+ * that failed, or whose score a failure policy set or removed, do not count in the statistics and the class.
  *
  * A member that does not count has no advantage (`null`: the trainer masks it), except that the policy `group_mean`
  * gives it the advantage 0. A score from the policy `constant` has no advantage, because among members with equal

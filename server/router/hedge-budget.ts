@@ -5,8 +5,8 @@ const SHARE = 0.05
 const MIN_HEDGES = 3
 const WINDOW_SECONDS = 60
 /**
- * The bound per minute counts at most this many of the samples begun since the pool was last idle. It is the size of a
- * large step.
+ * The bound per minute counts at most this many of the samples begun since the pool was last idle. A large step has
+ * this many samples.
  */
 const STEP_SAMPLES = 4_096
 

@@ -22,7 +22,7 @@ const SUSPECT_SHARE = 0.3
  */
 const GIVE_UP_OF_P99 = 10
 const GIVE_UP_MS = 30_000
-/** Number of completed calls before a server's times are used for expectations, abandoning calls, and tail hedges. */
+/** Number of completed calls before a server's times count for expected times, abandoned calls and tail hedges. */
 const SEEN_FOR_TIMES = 6
 const SEEN_TO_GIVE_UP = 20
 const SEEN_FOR_TAIL = 50

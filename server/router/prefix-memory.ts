@@ -7,7 +7,7 @@ import type { RoutedSample } from './routed-sample.ts'
 const MAX_GROUPS = 64
 /** Weight of the newest sample in the mean times per token, which cover about the last 16 samples. */
 const STEP = 1 / 16
-/** Minimum completed samples of each kind (first of a group, later in a group) before their times are compared. */
+/** Minimum number of completed samples, both first in a group and later in one, before their times are compared. */
 const MIN_OF_EACH = 4
 
 /**
@@ -21,8 +21,8 @@ export class PrefixMemory {
   #firstSeen = 0
   #againSeen = 0
   /**
-   * Mean ms per token: of a group's first samples, of its later samples with the prompt counted, and of its later
-   * samples without the prompt.
+   * Mean ms per token. `#first`: first samples of groups. `#whole`: later samples, with the prompt's tokens counted.
+   * `#responseOnly`: later samples, without the prompt's tokens.
    */
   #first = 0
   #whole = 0

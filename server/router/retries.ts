@@ -53,8 +53,8 @@ export class RetryBudget {
 /**
  * Fills `eligible` with the available servers to which a sample may be sent again. Returns false if there are none. As
  * long as a usable server remains that the sample was not sent to, only such servers qualify, even if all of them are
- * full. After that, or when the sample's patience is over, any server but the last one tried qualifies. A single server
- * always qualifies.
+ * full. After that, or when the sample has waited for an untried server for the pool's `patienceMs`, any server but
+ * the last one tried qualifies. A single server always qualifies.
  */
 export function serversForRetry(
   sample: RoutedSample,
@@ -67,7 +67,7 @@ export function serversForRetry(
   const last = sample.tried?.at(-1)
   let untried = false
   let other = false
-  // A sample without a running timer has no patience left.
+  // Without a running timer, the sample no longer waits for an untried server.
   if (sample.timer !== null) {
     for (const server of servers) {
       if (!sample.canUse(server) || !server.isUsable(nowMs)) continue

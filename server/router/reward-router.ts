@@ -127,7 +127,8 @@ class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, 
   ): void {
     const server = this.#servers.get(serverId)
     if (server === undefined) return
-    // After a pause of this process, the renewal of a share may be handled before the timer that ends the old share.
+    // After a pause of this process, the renewal of a share may be handled before the timer that ends the old share. A
+    // share that has expired counts as 0 slots.
     const more = slots > (server.hasShare() ? server.slots : 0)
     server.setSlots(slots, untilMs)
     if (others !== undefined) server.limit.search.others = others

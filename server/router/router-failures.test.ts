@@ -197,7 +197,7 @@ describe('a fault', () => {
 describe('a server process that is killed', () => {
   test('fails no sample: those in flight are scored on another server', async () => {
     await harness.close()
-    // Hedges are off, because on a machine that stalls for a second they would score the samples in flight first.
+    // Hedges are off. If the machine stalls for a second, they would score the samples in flight before the kill.
     harness = new Harness({ hedges: false })
     const child = fork(
       new URL('../engines/testing/fake-server-process.ts', import.meta.url).pathname,

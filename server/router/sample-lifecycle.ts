@@ -176,7 +176,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
       return
     }
     if (request === null) {
-      // From now on, the owner of the slot limits the time.
+      // From now on, the owner of the slot enforces the time limit.
       this.#wheel.remove(sample)
       sample.granted(flight)
       return
@@ -500,7 +500,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     sample.pool.pumpSoon()
   }
 
-  /** `confirmed`: the sample's refusal is confirmed, so the identical samples that follow it fail too. */
+  /** Fails a sample. If its refusal is `confirmed`, the identical samples that wait for its result fail too. */
   #fail(
     sample: RoutedSample,
     reason: SampleFailureReason,

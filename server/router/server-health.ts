@@ -110,7 +110,7 @@ export class ServerHealth {
     return state === 'ok' || state === 'slow_start' || (state === 'half_open' && !this.#probing)
   }
 
-  /** Returns the current period, which is passed back at the call's end. */
+  /** Records the start of a call. Returns the current period, which the caller passes back when the call ends. */
   begin(): number {
     if (this.#state === 'half_open') this.#probing = true
     return this.#period

@@ -1,4 +1,4 @@
-/** Characters per token before any server has counted tokens: English and code with the tokenizers of 2024–26. */
+/** Characters per token until a server has counted tokens: typical of English and code with tokenizers of 2024–26. */
 const CHARS_PER_TOKEN = 3.6
 /** Weight of the newest count, so that about the last 50 counts matter. */
 const STEP = 0.02

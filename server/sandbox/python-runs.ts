@@ -301,7 +301,7 @@ async function readFrame(socket: Socket): Promise<Buffer> {
   throw new RunLostError('the run ended without a report')
 }
 
-/** A process that is killed before it has read its job resets the connection, which counts as its end. */
+/** Yields a connection's data. A reset means that the run ended: its process was killed before it read its job. */
 async function* piecesOf(socket: Socket): AsyncGenerator<Buffer> {
   try {
     yield* socket as AsyncIterable<Buffer>

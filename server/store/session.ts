@@ -5,11 +5,11 @@ import { type ConnectionUrl, type Encryption, readConnectionUrl } from './connec
 
 export type SessionSettings = Readonly<Record<string, string | number>>
 
-/** Time limit of connecting, authentication and the session's settings together. */
+/** Time limit for connecting, authenticating and applying the session's settings, in total. */
 const CONNECT_TIMEOUT_MS = 10_000
 /** Time that callers of a pool wait for one of its connections before the database counts as unreachable. */
 const QUEUE_TIMEOUT_MS = 30_000
-/** Time that a start waits while the database has no connection slot. */
+/** Time that a start, a backup or a restore waits while the database has no free connection slot. */
 export const START_SLOT_WAIT_MS = 60_000
 /** First and longest pause between attempts while the database has no free connection slot. */
 const FIRST_RETRY_MS = 50
@@ -514,7 +514,7 @@ export class SessionPool extends pg.Pool {
       isClosed = isBroken(error, client)
       throw error
     } finally {
-      // A lost connection is not queryable and is closed either way.
+      // The pool also closes a connection that was lost, even if `isClosed` is false.
       client.release(isClosed)
     }
   }

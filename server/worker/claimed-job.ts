@@ -47,7 +47,7 @@ export class ClaimedJob {
     clearTimeout(this.claimTimer)
   }
 
-  /** Identifies this delivery of the job to pg-boss. */
+  /** The id and retry count by which pg-boss identifies this delivery of the job. */
   get attempt(): { id: string; retryCount: number } {
     return { id: this.job.id, retryCount: this.job.retryCount }
   }

@@ -87,7 +87,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
         replace: 'AND s.idx = r.idx',
       },
     ],
-    // A constraint refuses further results of a complete group.
+    // `log`: a constraint refuses further results of a complete group, and the worker logs the error.
     laws: ['log', 'once', 'ended', 'delivery'],
     kinds: ['worker-stop'],
   },

@@ -25,7 +25,7 @@ import { TcpProxy } from './tcp-proxy.ts'
 import { MODEL, type Workload } from './workload.ts'
 
 const HERE = fileURLToPath(new URL('.', import.meta.url))
-/** Time limit of a start on a busy machine, with recovery of the cluster and two workers. */
+/** Time limit for a start on a busy machine, including the recovery of Postgres and the start of two workers. */
 const START_MS = 60_000
 /** Delay before a process that ended without a fault is restarted, as a service manager would do. */
 const RESTART_MS = 1_000

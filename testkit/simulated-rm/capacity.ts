@@ -29,7 +29,7 @@ class Job implements Ticket {
   readonly work: Work
   readonly number: number
   readonly capacity: Capacity
-  /** The job ends when the phase's `passed` reaches this value. */
+  /** The job's phase ends when the phase's `passed` reaches this value. */
   due = 0
   /** Position in the heap of its phase, or -1 if it is in no heap. */
   at = -1

@@ -57,7 +57,7 @@ const FAULTS = {
   /** The score is NaN, written literally (`literal`) or as the engine itself answers (`engine`). */
   nan: z.strictObject({ share, as: z.enum(['literal', 'engine']).default('literal') }),
   null: z.strictObject({ share }),
-  /** The answer has one extra entry; a judge's answer has no choice. */
+  /** The answer has one extra entry; a judge's answer has empty `choices`. */
   wrongLength: z.strictObject({ share }),
   /** A judge's reply is aborted half-way: 200 with `finish_reason: "abort"`. */
   abort: z.strictObject({ share }),

@@ -86,7 +86,7 @@ export const ServerOptions = z.strictObject({
   maxModelLen: count.min(1).default(32_768),
   charsPerToken: z.coerce.number().positive().default(3.6),
   /**
-   * When the server returns raw scores instead of activated ones. `version`: as this version of the engine reads the
+   * When the server returns raw scores instead of activated ones. `version`: as the engine's `version` reads the
    * request. `honored`: if the request asks for raw scores. `ignored`: never. `inverted`: if the request asks for
    * activated scores. `identity`: always. `softmax` (llama.cpp): the score is the softmax of label 0, as for Qwen3 rank
    * heads; with one label it is always 1.
@@ -105,8 +105,8 @@ export const ServerOptions = z.strictObject({
   /** TEI, SGLang: whether texts over the limit are silently truncated. By default TEI does and SGLang does not. */
   autoTruncate: z.stringbool().or(z.boolean()).optional(),
   /**
-   * llama.cpp: an encoder answers 500 to a text with more tokens than this (`--ubatch-size`). Null if it is not an
-   * encoder.
+   * llama.cpp: an encoder answers 500 to a text with more tokens than this (`--ubatch-size`). Null if the model is
+   * not an encoder.
    */
   physicalBatch: count.min(1).nullable().default(null),
   /** llama.cpp: how long the server answers `Loading model` after its start. */

@@ -33,7 +33,7 @@ const KNOWN = new Set<string>([
 ])
 
 /**
- * Splits an RFC 4180 record into fields without quotes.
+ * Splits an RFC 4180 record into its fields and removes their quotes.
  * @throws Error for a misplaced quote
  */
 export function splitRecord(record: string): string[] {

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import type { JsonObject } from './parse-json.ts'
 import type { GivenScores, Rollout } from './rollout.ts'
 
-/** A dump of verl's `trainer.rollout_data_dir`: `{input, output, gts, score, step, …}`, one file per step. */
+/** Whether a file's first line is from verl's `trainer.rollout_data_dir`: `{input, output, gts, score, step, …}`. */
 export function looksLikeVerlDump(first: JsonObject): boolean {
   return 'input' in first && 'output' in first && 'gts' in first
 }

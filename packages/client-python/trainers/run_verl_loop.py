@@ -21,7 +21,7 @@ from rewardops import RewardOps
 
 RUN = f"verl-loop-{uuid.uuid4().hex[:6]}"
 WORKERS = 2
-#: Responses shorter than the tensor, as long as the tensor, and empty.
+#: Responses that are shorter than the response tensor, that fill the tensor, and that are empty.
 RESPONSES = ["#### 72", "#### 71", "so #### 72", "", "#### 72.####", "no result", "#### 0072"]
 
 

@@ -26,7 +26,7 @@ interface Row {
   ours: Verdict
 }
 
-/** The correct verdict of each disagreement, with its reason, by the row's `set` and `at`. */
+/** Which side is right in each disagreement, and why, by the row's `set` and `at`. */
 const rulings: Record<string, string> = {
   'math500-groups4 28/0': 'the port: Math-Verify fails on the full stop',
   'math500-groups4 53/0': 'the port: Math-Verify fails on the full stop',

@@ -6,7 +6,7 @@ import { currentTextBucket, textPartition } from '../../store/text-partitions.ts
 import type { AcceptContext, EarlyTexts } from './accept-batch.ts'
 import { type BatchDraft, TEXT_COPY_COLUMNS } from './batch-draft.ts'
 
-/** Images are sent to Postgres before the body is complete once they take this many bytes of memory. */
+/** When the images in memory take this many bytes, they are sent to Postgres even if the body is not complete. */
 const STAGED_BYTES = 16 << 20
 
 /**

@@ -25,8 +25,8 @@ const SECRET = 'a-secret-of-the-service'
 
 interface Aims {
   /**
-   * Process ids: a process of the service with the secret in its environment, the worker, and another function's
-   * process.
+   * Ids of three processes: a process of the service that has the secret in its environment, the worker, and the
+   * process of another function.
    */
   service: number
   worker: number
@@ -37,7 +37,7 @@ interface Aims {
   outside: string
   project: string
   postgres: string
-  /** Ports: of the service, which requires no API keys, and of another server on this machine. */
+  /** Ports of the service, which requires no API keys, and of another server on this machine. */
   api: number
   otherPort: number
 }

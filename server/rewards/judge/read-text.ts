@@ -101,7 +101,7 @@ export function readVerdict(text: string, spec: Spec<'verdict'>): Verdict {
   let only: { side: 'A' | 'B' | 'tie'; text: string } | undefined
   for (const [whole, letter = ''] of text.matchAll(/\[\[\s*([ABC])\s*\]\]/gi)) {
     const side = sides[letter.toUpperCase() as keyof typeof sides]
-    // Compared by side, because a tie may have the same score as a loss.
+    // The sides are compared, not the scores, because a tie may have the same score as a loss.
     if (only !== undefined && only.side !== side) {
       return { ok: false, problem: `two verdicts: ${only.text} and ${whole}` }
     }

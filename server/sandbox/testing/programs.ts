@@ -10,7 +10,7 @@ import { runTests } from '../run-tests.ts'
 export const python = await findPython(null)
 if (!python.ok) console.warn(`vitest: the sandbox is not tested. ${python.reason} ${python.remedy}`)
 
-/** Creates runs for tests. `idle`: number of forks that wait for a job. */
+/** Creates a `PythonRuns` for tests. `idle`: number of forks that wait for a job. */
 export const testRuns = (idle = 2): PythonRuns => new PythonRuns(testOptions(idle))
 
 /** Options of `PythonRuns` in tests. `warn` gets the fields of each warning and error. */

@@ -73,7 +73,7 @@ export async function ensureCluster(
   }
   mkdirSync(draft, { mode: 0o700 })
   giveTo(runtime.account, draft)
-  // Postgres's built-in locale C.UTF-8 sorts by code point, maps the case of all of Unicode, and is equal on every
+  // Postgres's built-in locale C.UTF-8 sorts by code point, maps the case of all of Unicode, and is the same on every
   // machine.
   const args = [
     ...['-D', runtime.dataArgument(draft), '-U', SUPERUSER, '-A', 'trust', '-E', 'UTF8'],

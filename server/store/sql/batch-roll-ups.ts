@@ -6,7 +6,7 @@ import { storeExtraKeys } from './extra-keys.ts'
 import { deviationOf, meanOf, quantilesOf } from './moments.ts'
 import { storeMonitorFigures } from './monitor-figures.ts'
 
-/** Maximum number of a batch's data sources with a roll-up of their own, largest first. */
+/** Maximum number of data sources of a batch that get their own roll-up, largest first. */
 const MAX_DATA_SOURCES = 64
 /** Maximum number of distinct scores that are counted separately. More scores are counted in {@link BINS} bins. */
 const MAX_VALUES = 64

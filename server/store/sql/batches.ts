@@ -36,7 +36,7 @@ export interface BatchRow {
   group_signals: GroupSignalCounts | null
   rescored_from: number | null
   text_bucket: string
-  /** Times when retention removed the texts, and the samples and groups. Null if they were not removed. */
+  /** When retention removed the texts, and when it removed the samples and groups; null if they still exist. */
   texts_removed_at: Date | null
   samples_removed_at: Date | null
 }

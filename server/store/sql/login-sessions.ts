@@ -23,7 +23,7 @@ export function loginSessions(db: Database, limit: number): Promise<LoginSession
   )
 }
 
-/** Maximum age of sessions, and time without a request after which they end. */
+/** `maxAgeMs`: maximum age of a session. `idleMs`: time without a request after which a session ends. */
 export interface SessionTimes {
   maxAgeMs: number
   idleMs: number

@@ -45,8 +45,8 @@ export function quantilesOf(value: string, at: readonly number[]): string {
 }
 
 /**
- * Limit of the numbers in {@link correlationOf}, which squares sums of numbers. The squared sum of ten million larger
- * numbers overflows, which is an error in Postgres.
+ * Limit of the numbers in {@link correlationOf}, which squares sums of numbers. The squared sum of ten million numbers
+ * above this limit overflows, which is an error in Postgres.
  */
 export const LARGEST_OF_TWO = '1e140'
 

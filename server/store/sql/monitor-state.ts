@@ -38,8 +38,8 @@ export async function monitorSettings(
 }
 
 /**
- * The stored state of each monitor for a run and split; empty before the first batch. Locks the row until the
- * transaction ends.
+ * The stored state of each monitor for a run and split; empty before the first batch. Locks the row of the run and
+ * split until the transaction ends.
  */
 export async function standingsOf<T>(
   client: Client,
@@ -151,7 +151,7 @@ export interface FleetServerRow {
   model: string
   state: string
   state_cause: string | null
-  /** Time in its present state, ms. */
+  /** Time since the server entered its present state, ms. */
   for_ms: number
 }
 

@@ -49,9 +49,9 @@ export function retriesByServer(
 export const HEDGE = 'hedge'
 
 /**
- * Returns the statement that counts the retries and hedges among the attempts that this transaction has stored, at the
- * times at which the attempts failed and the hedges were sent. It must be the last statement of the transaction: all
- * workers add to the same rows, which are then locked only during the commit.
+ * Returns the statement that counts the retries and hedges among the attempts that this transaction has stored. A retry
+ * counts at the time when the retried attempt failed, a hedge at the time when it was sent. The statement must be the
+ * last one of the transaction: all workers add to the same rows, which are then locked only during the commit.
  */
 export function retriesStatement(
   samples: readonly Pick<FlushedSample, 'batchId' | 'index' | 'attemptLog'>[],

@@ -6,7 +6,7 @@ const MAX_BATCHES = 5_000
 
 export interface FacetRows {
   batches: number
-  /** Batches without a roll-up. Only the counts by state include their samples. */
+  /** Number of batches without a roll-up. Only the counts by state include the samples of these batches. */
   pending: number
   capped: boolean
   scored: number

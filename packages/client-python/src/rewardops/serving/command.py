@@ -28,7 +28,7 @@ NOT_LOADED = 3
 NOT_LISTENING = 4
 NOT_REGISTERED = 5
 
-#: Low, because each process loads the function's modules itself.
+#: Maximum number of processes if the user sets none. Low, because each process loads the function's modules itself.
 MAX_PROCESSES = 8
 ASYNC_PROCESSES = 2
 #: Concurrent calls per process of an asynchronous function. High, because such calls mostly wait.
