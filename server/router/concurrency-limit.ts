@@ -117,7 +117,10 @@ export class AdaptiveLimit {
     this.#fixed = options.fixed ? this.#limit : null
   }
 
-  /** Maximum samples in flight, an integer. A fixed limit recovers only when one of the methods below is called. */
+  /**
+   * Maximum number of samples in flight, an integer. A fixed limit recovers only when one of the methods below is
+   * called.
+   */
   get limit(): number {
     return this.#limit
   }
@@ -127,7 +130,7 @@ export class AdaptiveLimit {
     this.#others = samples > 0 ? samples : 0
   }
 
-  /** Records a sample sent; `inFlight` includes it. */
+  /** Records that a sample was sent; `inFlight` includes this sample. */
   dispatched(nowMs: number, inFlight: number): void {
     if (this.#fixed !== null) {
       this.#recover(nowMs)

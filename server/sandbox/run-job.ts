@@ -25,7 +25,7 @@ export interface RunJob {
     wallS: number
     memoryBytes: number
     outputBytes: number
-    /** Maximum processes and threads. */
+    /** Maximum number of processes and threads. */
     processes: number
   }
 }

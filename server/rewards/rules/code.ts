@@ -34,8 +34,8 @@ export function extractProgram(response: string): string {
 }
 
 /**
- * Appends code to the program that calls the function, or the method of `Solution`, and prints the result. The
- * arguments are on standard input, one JSON value per line.
+ * Returns the program followed by code that calls the function, or the method of `Solution`, and prints the result.
+ * The arguments are on standard input, one JSON value per line.
  */
 function callingProgram(program: string, functionName: string): string {
   return `${program}
