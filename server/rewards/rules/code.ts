@@ -140,7 +140,7 @@ interface Tested {
 type CaseOutcome = Omit<CaseResult, 'status'> & { status: CaseResult['status'] | 'compile_timeout' }
 
 /**
- * Scores programs like verl's `sandbox_fusion`: the share of the first ten test cases that pass. A program that
+ * Scores programs as verl's `sandbox_fusion` does: by the share of the first ten test cases that pass. A program that
  * does not compile, crashes or times out fails the test case. A sandbox that gives no verdict fails the sample.
  */
 export const codeRule = defineAsyncRule({
