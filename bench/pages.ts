@@ -196,7 +196,7 @@ export async function pageQueries(ask: Ask): Promise<PageQuery[]> {
       items: { key: string }[]
     }
   ).items
-  // Answers about ended steps are cached, so each repetition compares other steps.
+  // Answers about ended steps are cached, so each repetition compares different steps.
   const lastStep = ones[0]?.step ?? 1
   const changes = (name: string) => (nth: number) => {
     const rangeAt = (share: number) => {
@@ -322,7 +322,7 @@ export async function pageQueries(ask: Ask): Promise<PageQuery[]> {
   return every.filter(([, procedure]) => known.has(procedure))
 }
 
-/** Text searches, filters and counts of samples, if this version supports them. */
+/** Text searches, filters and counts of samples, if the measured service supports them. */
 function ofSampleSearch(known: ReadonlySet<string>): PageQuery[] {
   if (!known.has('samples.extraKeys')) return []
   return [

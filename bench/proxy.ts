@@ -27,7 +27,7 @@ const REPLIES = 6
 const TOKEN_DELAY_MS = 10
 const REPLY_TOKENS = 60
 
-/** Measures the cost of the router address over direct calls: at full rate, per call, and between two tokens. */
+/** Compares calls through the router address with direct calls: at full rate, per call, and between two tokens. */
 export async function measureProxy(emit: Emit): Promise<void> {
   await withBench({}, async (bench) => {
     const through = await startPassThrough(bench.rm.url)
@@ -114,7 +114,7 @@ interface Pair {
   proxied: Round
 }
 
-/** Alternates between direct, pass-through and proxied calls, so that a slow minute of the machine affects all. */
+/** Alternates direct, pass-through and proxied calls, so that a slow minute of the machine affects all three. */
 async function inTurn(
   ways: Record<keyof Pair, string>,
   bodies: readonly string[],

@@ -25,7 +25,8 @@ export async function measureSingle(emit: Emit): Promise<void> {
     const bare: number[] = []
     const ours: number[] = []
     try {
-      // Each kind of call runs in sequence, because alternating calls would evict each other's code from the caches.
+      // All direct requests run before the first `samples.score`, because alternating calls would evict each other's
+      // code from the caches.
       for (let i = 0; i < samples.length; i++) {
         const ms = await timed(async () => {
           const path = '/classify'

@@ -81,7 +81,7 @@ export function checkPackages({ packages }: Lock, npmrc: string): string[] {
   return findings
 }
 
-/** Whether an SPDX expression offers only accepted licenses. `OR` offers a choice, `AND` does not. */
+/** Whether a license expression is accepted: one of the licenses joined by `OR`, and all of those joined by `AND`. */
 function isAccepted(name: string, expression: string): boolean {
   if (REVIEWED.some(({ packages, license }) => license === expression && packages.test(name))) {
     return true

@@ -499,8 +499,8 @@ export function workerEnvironment(
     REWARDOPS_WORKER_LOCAL: '1',
     REWARDOPS_WORKER_ROUTER: routerAddress,
   }
-  // Workers do not listen, and their settings would be invalid: a HOST other than loopback requires API keys, which
-  // workers do not receive.
+  // Workers do not listen. A HOST other than loopback would also make their settings invalid, because it requires API
+  // keys, which workers do not receive.
   delete env.HOST
   delete env.PORT
   return { env, input: JSON.stringify({ ...inherited, DATABASE_URL: databaseUrl }, HANDED_OVER) }

@@ -3,7 +3,7 @@ import { readlinkSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { readProcFile } from './process-signals.ts'
 
-/** Empty on systems other than Linux. */
+/** A part of the boot id, which changes whenever the machine starts. Empty on systems other than Linux. */
 const BOOT = readProcFile('/proc/sys/kernel/random/boot_id')?.slice(0, 8) ?? ''
 
 /**

@@ -3,7 +3,7 @@ import type { UrlCodec } from '../url/use-url.ts'
 const SOURCES = ['typed', 'batch', 'run'] as const
 type SourceKind = (typeof SOURCES)[number]
 
-/** The distribution of typed latencies. */
+/** The possible distributions of latencies that are entered in the form. */
 const SPREADS = ['uniform', 'lognormal', 'constant'] as const
 export type Spread = (typeof SPREADS)[number]
 

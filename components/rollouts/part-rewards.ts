@@ -40,7 +40,7 @@ const NO_MARKS: readonly TextMark[] = []
 export interface ShownTokens {
   parts: readonly TokenScores[]
   byMessage: ReadonlyMap<number, readonly TokenScores[]>
-  /** The lowest score, at most 0, and the highest score, at least 0. */
+  /** The range of the scores, extended to include 0. */
   min: number
   max: number
 }

@@ -105,8 +105,8 @@ export function runSamplesHref(
 }
 
 /**
- * The sample filter that selects one part of a change of the mean, within the compared data source. Null if no filter
- * selects this part.
+ * The sample filter for `key`, a value of the compared dimension, within the compared data source. Null if no filter
+ * selects this value.
  */
 export function partFilter(
   dimension: Dimension,

@@ -194,7 +194,7 @@ function LimitSheet({ of, onClose }: { of: Editing; onClose(): void }) {
       return
     }
     setErrors({})
-    // The name of a run with limits is not edited, and may begin or end with a space.
+    // Only an entered name is trimmed. The name of a run that already has limits may begin or end with a space.
     set.mutate({ run: of.run === '' ? (run ?? '').trim() : of.run, limits: read.limits })
   }
   const failure = set.error && failureText(set.error)

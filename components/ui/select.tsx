@@ -10,7 +10,7 @@ export type Primitive = string | number | boolean | null
 
 export interface SelectOption<T extends Primitive> {
   value: T
-  /** By default the value itself. */
+  /** The displayed text. By default the value itself. */
   label?: string
   note?: string | undefined
   group?: string
@@ -44,7 +44,7 @@ async function loadLists(): Promise<Lists> {
   return loaded
 }
 
-/** Has the keyboard behavior of a native select. */
+/** A select field with the keyboard behavior of a native select. */
 export function Select<T extends Primitive>(props: SelectProps<T>) {
   const { label, hideLabel, value, placeholder, searchable, narrows, disabled, title, error } =
     props

@@ -74,7 +74,10 @@ export function rolloutLines(samples: readonly SampleInput[]): string {
   return `${samples.map((s) => JSON.stringify(s)).join('\n')}\n`
 }
 
-/** With a probability of 0.2 all responses are correct, and with 0.2 none is, to make no-signal groups. */
+/**
+ * Draws the responses of one group. With a probability of 0.2 all of them are correct, and with 0.2 none is, so that
+ * some groups have no signal.
+ */
 function group<P>(
   draw: Draw,
   plantedRight: (draw: Draw) => P,

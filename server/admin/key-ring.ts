@@ -82,8 +82,8 @@ export class KeyRing {
   #onRequired = () => {}
 
   /**
-   * `configured`: holders of the keys of REWARDOPS_API_KEYS by {@link lookUpOf}. If there are any, every call needs a
-   * key, and at least one of them has the role admin.
+   * `configured`: holders of the keys of REWARDOPS_API_KEYS by {@link lookUpOf}. If there are any, at least one of the
+   * keys has the role admin, and every call needs a key.
    */
   constructor(options: {
     db: Database
@@ -250,7 +250,7 @@ export class KeyRing {
 
   /**
    * Replaces a key with a new one that has the same name, role and expiry. The previous key stays valid for
-   * `overlapHours`. If that is 0, the sessions of the previous key end too, because it may have leaked.
+   * `overlapHours`. If that is 0, the sessions of the previous key end too, because that key may have leaked.
    * @throws RewardOpsError `key_not_found`
    */
   async rotate({ id, overlapHours }: RotateKeyInput): Promise<CreatedKeyDto> {

@@ -15,7 +15,7 @@ const FIRST_LOOK_MS = 50
 const LOOK_MS = 1_000
 
 interface Watched {
-  /** Null for a sample that another call stored; its result is read from `sample`. */
+  /** Null for a sample that another call stored. The result of such a sample is read from the table `sample`. */
   sample: SampleInput | null
   resolve: (result: Result) => void
   reject: (error: Error) => void

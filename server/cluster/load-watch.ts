@@ -4,7 +4,8 @@ import { readLoad } from '../router/server-admission.ts'
 /** Interval between reads of one server's load, ± 20 % so that processes do not read at the same moment. */
 const READ_MS = 2_000
 /**
- * Longest interval for a server that reports no load. From the third missed report in a row on, the interval doubles.
+ * Longest interval for a server that reports no load. Each missed report after the second one in a row doubles
+ * the interval.
  */
 const MAX_READ_MS = 60_000
 const TICK_MS = 250

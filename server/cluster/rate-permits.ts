@@ -4,12 +4,12 @@ import type { Database } from '../store/database.ts'
 import { type RateAnswer, type RatePart, takeRate } from '../store/sql/rate.ts'
 
 const PERMIT_MS = 500
-/** A request for permits is for at most the rate times this duration. */
+/** Each request asks for at most the permits that the limit allows in this time, but enough for one sample. */
 const QUANTUM_MS = 250
 const MIN_INTERVAL_MS = 50
 /** Unused permits are returned this long after they were granted, before they expire. */
 const RETURN_AFTER_MS = 300
-/** Maximum time between requests, because other processes may return permits and limits may be raised. */
+/** Maximum wait for more permits before the next request. Other processes may return permits in the meantime. */
 const MAX_INTERVAL_MS = 1_000
 /**
  * Tokens are counted when answers arrive. While no permits are requested, the difference from the estimates is charged
@@ -166,7 +166,7 @@ export class RatePermits {
       }
     }
     server.chargedAtMs = sentAt
-    // If the request fails, usage is charged again, perhaps twice, but unused permits are never returned twice.
+    // If the request fails, usage is charged again and may be charged twice. Unused permits are never returned twice.
     server.owed = { requests: Math.max(0, charge.requests), tokens: Math.max(0, charge.tokens) }
     const tokensPerSample =
       tpm !== null && samples > 0 ? this.#tokensPerSample(id, demand.tokens / samples) : 1

@@ -4,11 +4,11 @@ import { z } from 'zod'
 export const HISTORY_RANGES_S = [900, 3_600, 21_600, 86_400, 604_800, 2_592_000] as const
 /** Minimum and maximum length of a range, in seconds. */
 export const [MIN_HISTORY_S, MAX_HISTORY_S] = [60, 2_592_000]
-/** Maximum intervals of a range. */
+/** Maximum number of intervals of a range. */
 export const MAX_HISTORY_INTERVALS = 180
-/** Maximum series of a chart: one for each hue. */
+/** Maximum number of series in a chart: one for each hue. */
 export const MAX_HISTORY_SERIES = 8
-/** Maximum events per answer. */
+/** Maximum number of events per answer. */
 export const MAX_HISTORY_EVENTS = 200
 
 /** The input of `fleet.history`. */
@@ -101,8 +101,8 @@ export interface FleetHistoryDto {
   /** Failed requests by cause. `fault` includes stalls. */
   failures: Record<Exclude<CallFailure, 'stall'>, number[]>
   /**
-   * Retries by cause and by the server whose call failed, counted when the call fails, and hedges, counted when they
-   * start. The sums equal the numbers of stored attempts.
+   * Retries, by cause and by the server whose call failed, and hedges. A retry is counted when that call fails, a hedge
+   * when it starts. The sums equal the numbers of stored attempts.
    */
   retries: { byCause: Record<CallFailure, number[]>; byServer: CountsDto; hedges: number[] }
   /** The largest ratio of request share to capacity share within a pool, by model; null if there were no requests. */

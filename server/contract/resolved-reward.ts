@@ -54,7 +54,7 @@ export interface ResolvedReward {
   gdpo?: { keys: string[]; weights: number[] }
   /** The function that changes the scores of a completed group, if there is one. */
   postProcess?: FunctionRef
-  /** Default: advantages are divided by the standard deviation of the group. */
+  /** Whether advantages are divided by the standard deviation of the group. By default, they are. */
   advantages?: { normByStd: boolean }
   /** The failure policy: the score of a failed sample. */
   onFailure:

@@ -111,7 +111,7 @@ export type RunTestsReply = z.infer<typeof RunTestsReply>
 /** Name of the sandbox that a server or a worker runs itself. */
 export const LOCAL_SANDBOX = 'local'
 
-/** The local sandbox: its Unix socket and maximum concurrent programs, or the reason why it is not available. */
+/** The local sandbox: its socket and maximum number of concurrent programs, or the reason why it is not available. */
 export type LocalSandbox =
   | { ok: true; socketPath: string; slots: number }
   | { ok: false; reason: string; remedy: string }

@@ -62,7 +62,7 @@ function predict(inputs: readonly ScoreInput[], target: EngineTarget): EngineReq
 
 /**
  * The options of both routes. `truncate` is explicit, because TEI 1.9 and later cut off the end of long texts by
- * default, and the end is scored.
+ * default, although the score depends on the end.
  */
 function how(target: EngineTarget): Record<string, boolean> {
   return { raw_scores: target.activated !== true, truncate: false }

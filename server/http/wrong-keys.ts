@@ -6,10 +6,13 @@ const FREE = 10
 const FIRST_WAIT_MS = 1_000
 const LONGEST_WAIT_MS = 60_000
 const FORGET_MS = 15 * 60_000
-/** Maximum addresses in memory, about 2 MB together. The address whose last wrong key is oldest is forgotten first. */
+/**
+ * Maximum number of addresses in memory, about 2 MB together. The address whose last wrong key is oldest is forgotten
+ * first.
+ */
 const MAX_ADDRESSES = 10_000
 const LOG_EVERY_MS = 10_000
-/** Maximum back-offs reported per hour. Each report becomes an entry of the audit log. */
+/** Maximum number of back-offs reported per hour. Each report becomes an entry of the audit log. */
 const MAX_REPORTS_PER_HOUR = 60
 const HOUR_MS = 3_600_000
 

@@ -67,7 +67,7 @@ type CreateKey = ApiInputs['keys']['create']
 type Caller = 'none' | Role | 'submit' | 'read' | 'prefix'
 const CALLERS: readonly Caller[] = ['none', ...ROLES, 'submit', 'read', 'prefix']
 
-/** The outcome of a request as listed in docs/access-matrix.md. A limited key may lack the role or the scope. */
+/** The outcome of a request as listed in docs/access-matrix.md. `forbidden`: the key lacks the role or the scope. */
 type Outcome = 'admitted' | 'unauthorized' | 'forbidden'
 
 function headersOf(caller: Caller): Record<string, string> {

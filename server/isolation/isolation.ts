@@ -218,7 +218,7 @@ export interface IsolatedProgram {
    */
   memoryBytes: number
   binds: readonly SandboxBind[]
-  /** Path inside a sandbox of the folder that it shares with the service. */
+  /** Path, inside a sandbox, of the folder that the process shares with the service. */
   folderInside: string
   /** Prepares the folder that the process shares with the service, before it starts. */
   prepare?: (folder: string, user: { uid: number; gid: number } | null) => void

@@ -13,7 +13,7 @@ const classOf = (scored: number, passed: number, keys: readonly string[]): PassC
   ...{ scored, passed, keys: Buffer.from(keys.join(''), 'hex') },
 })
 
-/** 100 prompts of each pass rate 0/16 to 16/16. */
+/** 100 prompts for each of the pass rates 0/16 to 16/16. */
 const RATES = Array.from({ length: 17 }, (_, c) =>
   classOf(
     16,

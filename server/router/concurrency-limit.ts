@@ -130,7 +130,7 @@ export class AdaptiveLimit {
     this.#others = samples > 0 ? samples : 0
   }
 
-  /** Records a sample sent; `inFlight` includes it. */
+  /** Records that a sample was sent; `inFlight` includes this sample. */
   dispatched(nowMs: number, inFlight: number): void {
     if (this.#fixed !== null) {
       this.#recover(nowMs)

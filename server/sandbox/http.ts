@@ -8,7 +8,7 @@ import { runCode } from './run-code.ts'
 import { runTests } from './run-tests.ts'
 
 const MAX_BODY_BYTES = 8 * 2 ** 20
-/** Maximum waiting runs per slot. Further requests get a 504. */
+/** Maximum number of waiting runs per slot. Further requests get a 504. */
 const MAX_QUEUED_PER_SLOT = 256
 /** The only status that SandboxFusion's clients retry. */
 const BUSY_STATUS = 504

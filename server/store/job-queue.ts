@@ -136,7 +136,7 @@ export class JobQueue {
     this.#boss.on('warning', (w) => log.debug({ warning: w.message }, 'queue warning'))
   }
 
-  /** A name for a repeated statement, so that Postgres plans a fetch once per connection. Planning takes 1 ms. */
+  /** A name for a repeated statement, so that Postgres plans the statement once per connection. Planning takes 1 ms. */
   #nameOf(text: string): string | undefined {
     let name = this.#names.get(text)
     if (name === undefined && this.#names.size < 300) {

@@ -6,7 +6,7 @@ export const MAX_METRIC_RUNS = 50
 const ACTIVE_MS = 3_600_000
 /** Number of a run's newest batches that are searched for the last batch of each split. */
 const MAX_RECENT_BATCHES = 256
-/** The run label of the runs without series of their own. */
+/** The value of the metric label `run` for the runs without series of their own. */
 export const OTHER_RUNS = 'other'
 
 /** Ended and pending samples of one or several runs, and their completed groups. */

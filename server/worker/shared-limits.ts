@@ -11,7 +11,7 @@ import { type Database, throughOutage } from '../store/database.ts'
 import { poolOfLimiter } from '../store/job-queue.ts'
 import { agreeOnLimits, reserveRate } from '../store/sql/rate.ts'
 
-/** Time without use after which limits expire and the next caller sets them. */
+/** Time without use after which limits expire. The next caller then sets new limits. */
 const FORGET_AFTER_MS = 30_000
 /** Interval at which a worker reports the limiters that it uses. A limiter unused for two intervals is released. */
 const REPORT_EVERY_MS = 5_000

@@ -12,7 +12,7 @@ import { stagesOf } from './stages.ts'
 // npm run test:engines -- [options]
 //   --only vllm@0.32.0,llamacpp   releases, engines (all their releases) or `serve-reward`
 //   --models rm1,prm              only these models
-//   --write-docs                  writes docs/engines.md, with the last outcomes of checks that do not run
+//   --write-docs                  writes docs/engines.md, with the last outcomes of the checks that are skipped
 //   --record                      records the servers' answers instead of running checks
 
 const ROOT = join(import.meta.dirname, '../..')

@@ -43,7 +43,7 @@ export function detection(route: RouterServer['route']): Check {
       const { engine, version, state, stateCause, kind, maxModelLen } = await context.get()
       const found = (await rowOf(context)).route ?? null
       must(engine === release.engine, `engine ${engine}`)
-      // llama.cpp's wheel has its own build numbers.
+      // Only vLLM's version is compared, because llama.cpp's wheel has its own build numbers.
       if (engine === 'vllm') must(version === release.version, `version ${version}`)
       must(found === route, `found route ${found} instead of ${route}`)
       must(state === 'ready', `${state}: ${stateCause}`)

@@ -133,7 +133,9 @@ const concatenated: Check = {
   },
 }
 
-/** Checks that the self-test of a head with raw scores allows traffic, and that its score is the model's logit. */
+/**
+ * Checks that the self-test of a model with raw scores allows traffic, and that the server returns the model's logits.
+ */
 const rawHead: Check = {
   name: 'self-test',
   async run(context) {

@@ -50,7 +50,7 @@ export function drawLatencyMs(settings: LatencySettings, draws: Draws): number {
   }
 }
 
-/** The latency in ms that a server with `drawBy: 'text'` gives to the text with that id. */
+/** The latency in ms that a server with `drawBy: 'text'` gives to the text with this id. */
 export function latencyOfText(
   settings: LatencySettings & Pick<ServerSettings, 'seed'>,
   id: string,

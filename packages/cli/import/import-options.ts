@@ -13,7 +13,7 @@ export interface ImportOptions {
   dataSource: string | null
   scores: GivenScores
   skipBad: boolean
-  /** A different key imports the same files again. */
+  /** A part of the idempotency key, so that a different `key` imports the same files again. */
   key: string
 }
 

@@ -46,7 +46,7 @@ function environment(given: Record<string, string | undefined>): NodeJS.ProcessE
   ) as NodeJS.ProcessEnv
 }
 
-/** The process inherits only PATH, HOME, TMPDIR and the compile cache from the environment. */
+/** Starts the CLI in a process that inherits only PATH, HOME, TMPDIR and the compile cache from the environment. */
 export function startCli(
   args: readonly string[],
   env: Record<string, string> = {},

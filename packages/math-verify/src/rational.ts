@@ -14,10 +14,10 @@ export class TooLarge extends Error {
   override readonly name = 'TooLarge'
 }
 
-/** Maximum bits of a numerator or denominator. 1000! has 8,530, and its square takes 20 µs. */
+/** Maximum number of bits of a numerator or denominator. 1000! has 8,530 bits, and squaring it takes 20 µs. */
 const MAX_BITS = 16_384
 
-/** Maximum digits of a number as written, about `MAX_BITS` bits. */
+/** Maximum number of digits of a number in a text, about `MAX_BITS` bits. */
 const MAX_DIGITS = 4_900
 
 export const ZERO: Rational = { n: 0n, d: 1n }

@@ -5,7 +5,7 @@ import type { CallEnd, FunctionTarget, RouterAnswer, RouterQuestion } from './pr
 import type { HostSettings } from './start-host.ts'
 import { Suspects } from './suspects.ts'
 
-/** Maximum concurrent calls in one process of a function that returns promises. */
+/** Maximum number of concurrent calls in one process, for a function that returns promises. */
 const MAX_ASYNC_CALLS = 4_096
 /**
  * Maximum computing time of the calls queued in one process, ms. Calls beyond it may start sooner in another worker.
@@ -23,7 +23,7 @@ const LAST_IDLE_MS = 60_000
 const MAX_ALONE = 2
 /** Maximum number of shared processes while all of them only finish their calls and take no new ones. */
 const MAX_RETIRING = 4
-/** Retry interval and maximum retries after a process could not be started. */
+/** Retry interval and maximum number of retries after a process could not be started. */
 const NOT_STARTED_MS = 1_000
 const MAX_NOT_STARTED = 20
 /** A module that failed to load is loaded again after this long, because a missing dependency may exist by then. */
@@ -129,7 +129,7 @@ export class FunctionLane {
         this.#waiting.unshift(...host.takeBackWaiting())
       }
       this.#endIfIdle(host)
-      // If its calls were cancelled, the process is free for the next suspects.
+      // A process whose calls were all cancelled is free for the next suspects.
       if (this.#alone.has(host) && host.ready && host.calls.size === 0) this.#nextAlone(host)
     }
     this.dispatch()

@@ -39,7 +39,8 @@ interface Loaded {
   dir: string
   score: (input: FunctionInput, context: FunctionContext) => unknown
   /**
-   * The object whose other methods can be called. For a function, it has the module's exports that post-process groups.
+   * The object whose methods can be called besides `score`. For a function: the module's exports that post-process
+   * groups.
    */
   self: object
 }

@@ -129,7 +129,7 @@ class Reading {
     for (const ending of kind === 'require' ? ENDINGS : ['']) {
       if (await this.exists(path + ending)) return this.read(path + ending, from)
     }
-    // A file opened at run time may be created later, and a `require` may be optional.
+    // A file that is opened by URL may be created at run time, and a `require` may be optional.
     if (kind !== 'import') return
     throw new RewardOpsError(
       'invalid_function',

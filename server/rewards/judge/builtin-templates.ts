@@ -33,7 +33,7 @@ const inputs: JudgeTemplateInput[] = [
           'Question:\n{prompt}\n\nAnswer:\n{response}\n\nIs this answer correct and complete? Say Yes or No, and nothing else.',
       },
     ],
-    // Leaves room for the reply to end by itself, because a truncated reply may fail the call.
+    // Leaves room for the reply to end by itself, because a call with a truncated reply may fail.
     sampling: { maxTokens: 16 },
     parser: { kind: 'yes_no' },
   },

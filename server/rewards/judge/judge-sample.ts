@@ -13,7 +13,7 @@ import { readReply } from './read-reply.ts'
 import type { Verdict } from './verdict.ts'
 import { combineVotes } from './votes.ts'
 
-/** The fields of `RouteRequest` apply to each vote's call. */
+/** A sample to judge. The fields of `RouteRequest` apply to the calls of every vote. */
 export interface JudgeRequest extends RouteRequest {
   template: JudgeTemplate
   sample: Pick<RewardSample, 'prompt' | 'solutionStr' | 'messages' | 'groundTruth' | 'extraInfo'>

@@ -34,8 +34,8 @@ export function extractProgram(response: string): string {
 }
 
 /**
- * Appends code to the program that calls the function, or the method of `Solution`, and prints the result. The
- * arguments are on standard input, one JSON value per line.
+ * Returns the program followed by code that calls the function, or the method of `Solution`, and prints the result.
+ * The arguments are on standard input, one JSON value per line.
  */
 function callingProgram(program: string, functionName: string): string {
   return `${program}
@@ -140,7 +140,7 @@ interface Tested {
 type CaseOutcome = Omit<CaseResult, 'status'> & { status: CaseResult['status'] | 'compile_timeout' }
 
 /**
- * Scores programs like verl's `sandbox_fusion`: the share of the first ten test cases that pass. A program that
+ * Scores programs as verl's `sandbox_fusion` does: by the share of the first ten test cases that pass. A program that
  * does not compile, crashes or times out fails the test case. A sandbox that gives no verdict fails the sample.
  */
 export const codeRule = defineAsyncRule({

@@ -15,8 +15,8 @@ import { failedEnd } from './tried-end.ts'
 import { whyManager, whyReward } from './why.ts'
 
 /**
- * Scores one sample as in a batch with this reward, and explains the result. The manager scores once with recording
- * tools; the steps come from the recorded calls, and rules that call no service are run again.
+ * Scores one sample as in a batch with this reward, and explains the result in steps. The manager scores once, with
+ * tools that record its calls. The steps come from the recorded calls; rules that call no service are run again.
  */
 export async function trySample(
   sample: RewardSample,

@@ -195,7 +195,7 @@ describe.each(POLICY_NAMES)('policy %s', (name) => {
       picked.set(id, (picked.get(id) ?? 0) + 1)
     }
     for (const { id } of candidates) expect(picked.get(id) ?? 0).toBeGreaterThan(300)
-    // Beside a server with valid numbers, any server may be picked, but it must be a candidate.
+    // With a valid server added to the candidates, the policy may pick any of them.
     const beside = [server(9, { tokensPerSecond: 1_000, peakMsPerKtok: 30 }), ...candidates]
     for (let i = 0; i < 50; i++) expect(beside).toContain(policy.pick(beside, sample(i)))
   })

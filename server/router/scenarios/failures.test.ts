@@ -152,7 +152,7 @@ test.each(['seconds', ...inFullRun('date' as const, 'ms' as const, 'x-ms' as con
       ...samples.filter(({ status }) => status === 429).map(({ atMs }) => atMs),
     )
     const next = Math.min(...samples.filter(({ status }) => status === 200).map(({ atMs }) => atMs))
-    // A date has whole seconds, so it may shorten the pause by up to one second.
+    // An HTTP date has whole seconds, so it may shorten the pause by up to one second.
     expect(next - first).toBeGreaterThanOrEqual(retryAfter === 'date' ? 900 : 1_900)
     expect(refused).toBeLessThanOrEqual(4)
   },

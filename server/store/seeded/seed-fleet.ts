@@ -2,7 +2,7 @@ import type { Database } from '../database.ts'
 
 const SERVERS = 4
 const WORKERS = 3
-/** The last server takes this many times as long as the others. */
+/** A request to the last server takes this many times as long as a request to another server. */
 export const SLOW_FACTOR = 5
 
 /** Stored histories: seconds per row, the suffix of the tables, and the number of past hours that they cover. */

@@ -9,7 +9,7 @@ export interface ComponentBatch {
   id: number
   step: number
   ended: boolean
-  /** From the roll-up of the batch. Null if the batch has no roll-up, or one without components. */
+  /** Statistics of the components from the batch's roll-up. Null if there is no roll-up, or if it has no components. */
   sums: ComponentStatsRow[] | null
   reward: Pick<ResolvedReward, 'components' | 'gdpo'>
 }

@@ -7,7 +7,7 @@ export interface ModelCall {
   n: number
   ids: string[]
   from: number
-  /** Time of the answer, of the caller's detected disconnect, or of the model's death. */
+  /** Time when the model answered, detected that the caller had disconnected, or died. */
   until: number
   outcome: 'answered' | 'aborted' | 'lost'
 }

@@ -54,7 +54,7 @@ export function checkDelivery(evidence: Evidence): Violation[] {
 
 function checkRefusals({ events }: Evidence, answers: AnswerEvent[]): Violation[] {
   const violations: Violation[] = []
-  // From the router address, 502 and 504 mean that no reward model answered. They are no violations.
+  // From the router address, 502 and 504 mean that no reward model answered. Such answers are not violations.
   const untyped = answers.filter(
     ({ status, op }) =>
       status >= 500 &&

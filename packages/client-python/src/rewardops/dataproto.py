@@ -106,8 +106,8 @@ def extra_info_of(columns: Any, row: int) -> dict[str, Any]:
 
 
 def _named(value: Any) -> Any:
-    # Trainers keep images and handles in extra info. Replacing an unsupported value by its type name keeps it from
-    # failing the step.
+    # Trainers keep images and handles in extra info. A type name replaces such an unsupported value, so that the value
+    # does not fail the step.
     try:
         return plain(value)
     except TypeError as error:

@@ -18,9 +18,9 @@ from rewardops.errors import RewardOpsError
 from rewardops.metrics import StepMetrics
 from rewardops.scores import import_optional
 
-#: The project of W&B and the experiment of MLflow, if their environment variables name none.
+#: The default name of the W&B project and of the MLflow experiment. Environment variables override it.
 PROJECT = "rewardops"
-#: Maximum number of metrics per call of MLflow.
+#: Maximum number of metrics per MLflow call.
 MLFLOW_METRICS = 1000
 
 
@@ -243,7 +243,7 @@ def _seconds(step: StepMetrics) -> float:
 
 
 def _folder(run: TrackedRun) -> str:
-    """Ends with a part of the run's id if the label is not a valid file name."""
+    """Returns a folder name: the run's label, with a part of the run's id if the label is not a valid file name."""
     name = re.sub(r"[^\w.() -]", "_", run.label)[:64]
     return (
         name
