@@ -34,7 +34,7 @@ interface Trainer {
 }
 
 /**
- * The virtual environments by name. `alone`: packages installed without their requirements, because those need a GPU or
+ * The virtual environments by name. `alone`: packages installed without their dependencies, because those need a GPU or
  * a compiler for GPU code. `shares`: the environment whose packages are also visible. `newest`, `oldest`: minor
  * versions of Python 3.
  */

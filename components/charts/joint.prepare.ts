@@ -90,7 +90,7 @@ function equalLine({ first, second }: JointDistribution): JointData['equal'] {
   return { x1: x(from), y1: y(from), x2: x(to), y2: y(to) }
 }
 
-/** The cell at a position, given as shares from the top left. Null if no sample has these scores. */
+/** The cell at a point of the chart: x and y run from 0 at the top left to 1. Null if no sample has the scores there. */
 export function jointAt(data: JointData, x: number, y: number): JointCell | null {
   return (
     data.cells.find(

@@ -37,7 +37,7 @@ export function preparePassShares(steps: readonly PromptStepDto[]): PassData | n
   }
 }
 
-/** The value for each k at a step. Null if no group has k scored samples. */
+/** The value of pass@k or best of k at a step, for each k. Null if no group has k scored samples. */
 export type KStep = { step: number; batchId: string | null; groups: number } & {
   [k: `k:${number}`]: number | null
 }

@@ -20,7 +20,7 @@ export interface WorkerDto extends Omit<WorkerStats, 'history' | 'servers'> {
   state: 'alive' | 'stopping' | 'dead'
   startedAt: string
   lastSeenAt: string
-  /** True if the server started the worker, false if `npm run worker` started it elsewhere. */
+  /** True if the service started the worker, false if it was started with `npm run worker`. */
   local: boolean
   /** The last 60 readings, one per second, oldest first. Null for a second without a reading. */
   samplesPerSecondHistory: (number | null)[]

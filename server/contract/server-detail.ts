@@ -103,7 +103,7 @@ export interface ServerDetailDto extends ServerDto {
   events: ServerEventDto[]
   /** True if there are more events than are listed. */
   hasMoreEvents: boolean
-  /** The last 61 minutes with requests, oldest first. */
+  /** The minutes with requests among the last 61 minutes, oldest first. */
   minutes: ServerMinuteDto[]
   /** All servers of the server's model. */
   pool: PoolShareDto[]

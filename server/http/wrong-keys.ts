@@ -23,7 +23,7 @@ interface Sender {
 }
 
 /**
- * Slows down addresses that send wrong keys, at the sign-in and at every other call. Only wrong keys are refused: a
+ * Slows down addresses that send wrong keys, at sign-in and on every other call. Only wrong keys are refused: a
  * valid key works from the same address, because otherwise one misconfigured client would lock out all other clients
  * behind the same proxy. Keys still cannot be guessed, because they have at least 80 random bits.
  */

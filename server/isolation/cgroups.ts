@@ -151,7 +151,7 @@ export class Cgroup {
     }
   }
 
-  /** Whether the kernel has killed a process of the group because the group exceeded its memory. */
+  /** Whether the kernel has killed a process of the cgroup because the cgroup exceeded its memory limit. */
   ranOutOfMemory(): boolean {
     const file = this.#version === 2 ? 'memory.events' : 'memory.oom_control'
     return this.#paths.some((path) => /^oom_kill [1-9]/m.test(readIfThere(join(path, file))))

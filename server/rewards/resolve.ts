@@ -40,7 +40,8 @@ export interface ResolveContext {
 }
 
 /**
- * The fields of a `ResolvedReward` that describe the scorer of a sample or a component; the others are the manager's.
+ * The fields of a `ResolvedReward` that describe the scorer of a sample or a component. The other fields configure the
+ * reward manager.
  */
 type Scorer = Pick<
   ResolvedReward,

@@ -23,7 +23,7 @@ export class Flight {
   readonly callNo: number | null
   /** The server's health period when the flight began, from `ServerHealth.begin`. */
   period = 0
-  /** The HTTP call; null if the owner of the slot sends it, as the router address does. */
+  /** The HTTP call; null if the owner of the slot, such as the proxy of the router address, sends the request itself. */
   call: FlightCall | null = null
   /** The received score, while the offsets of its tokens are requested, or null if no score was received yet. */
   scored: EngineScore | null = null

@@ -26,7 +26,7 @@ export class MicroBatch {
   sentAtMs = Number.NaN
   /** Number of checks since the request was sent, one every 100 ms. See `MicroBatcher.look`. */
   checks = 0
-  /** One flight per text, in the order of the request. Null if the flight has left the micro-batch. */
+  /** The flight of each text, in the order of the request. An entry is null once its flight has left the micro-batch. */
   readonly flights: (Flight | null)[] = []
   /** Estimated tokens of the samples, ignoring the server's prefix cache. */
   tokens = 0

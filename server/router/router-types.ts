@@ -367,7 +367,7 @@ export interface RewardRouter {
    * function that removes the listener.
    */
   onDemand(listener: (serverId: number) => void): () => void
-  /** Registers a listener for changes of a server's passive health. Returns a function that removes the listener. */
+  /** Registers a listener for changes in a server's passive health. Returns a function that removes the listener. */
   onEvent(listener: (event: RouterEvent) => void): () => void
   /** Scores one sample. A server's failure is returned as a result and never rejects the promise. */
   score(request: ScoreRequest): Promise<RouterResult>

@@ -97,7 +97,7 @@ export class ServerCanary {
     return isCustom || this.#fixedRefused ? this.#known : FIXED
   }
 
-  /** Records that a canary is sent, for the refused samples that wait now. */
+  /** Records that a canary is sent to check the refused samples that are now waiting. */
   begin(nowMs: number): void {
     this.isOut = true
     this.#isRequested = false

@@ -9,7 +9,7 @@ export const DEFAULT_DEADLINE_MS = 100
 /** Maximum number of steps of parsing and computing. The costliest of 2,351 recorded comparisons takes 450. */
 const MAX_STEPS = 100_000
 
-/** Number of steps between two reads of the clock, because a read takes about 1 µs and a step 0.05 µs. */
+/** Number of steps between two reads of the clock. A read takes about 1 µs, a step 0.05 µs. */
 const STEPS_PER_CLOCK_READ = 256
 
 /**

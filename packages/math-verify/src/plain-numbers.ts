@@ -29,7 +29,7 @@ export class PlainNumbers {
     this.text = text
   }
 
-  /** Arithmetic after the space or equals sign at `at`; -1 is the start of the text. */
+  /** The arithmetic expression after the space or equals sign at index `at` (-1 for the start of the text), or null. */
   arithmeticAt(at: number): PlainMatch | null {
     const from = this.afterStars(at + 1)
     head.lastIndex = from

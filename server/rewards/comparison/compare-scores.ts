@@ -127,7 +127,7 @@ function* sourcesOf(
   }
   for (let group = 0; group < starts.length - 1; group++) {
     if (group % 8_192 === 0) yield
-    // If the members of a group have several sources, the first member's source counts.
+    // If the members of a group have different sources, the group belongs to the source of its first member.
     const source = columns.source[firstIndex[starts[group] as number] as number] as number
     const sum = sums[source] as (typeof sums)[number]
     const tau = groups.tau[group] as number

@@ -45,7 +45,7 @@ export function readBody(simulation: Simulation, call: Call, isServed = true): V
     return refuse(invalidBody(version, Array(known).fill(rule)))
   }
   const { model } = body as VllmBody
-  // A route that does not serve the model accepts any model name.
+  // vLLM checks the model name only on routes that serve the model.
   if (typeof model === 'string' && model !== served && isServed)
     return refuse(unknownModel(version, model))
   return body as VllmBody
