@@ -199,7 +199,7 @@ test('saves the view as PNG and SVG', { tag: '@full' }, async ({ page }) => {
   }
   const png = await save('PNG')
   expect(png.subarray(0, 8)).toEqual(Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'))
-  // For high-density screens.
+  // The image has twice the size of the chart in pixels, for high-density screens.
   expect(png.readUInt32BE(16)).toBe(2_560)
   expect(png.readUInt32BE(20)).toBeGreaterThan(900)
   const svg = (await save('SVG')).toString()

@@ -363,8 +363,8 @@ export interface Engine {
    */
   readonly labels: 'index' | 'name' | 'two' | null
   /**
-   * Whether its servers score whole texts, which a chat template can render (the route `pair` keeps prompt and response
-   * apart).
+   * Whether its servers score one text per sample, so that a chat template can join prompt and response. The route
+   * `pair` takes prompt and response separately.
    */
   readonly templated: boolean
   /**

@@ -109,7 +109,7 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
     ),
     gauge(
       'server_limit',
-      'Current limit on requests in flight, fixed or [adaptive](router.md#limit-of-requests-in-flight).',
+      'Current limit on requests in flight, fixed or [adaptive](router.md#limit-on-requests-in-flight).',
       one((s) => limitOf(s, viewsOf(s, views))),
     ),
     gauge(

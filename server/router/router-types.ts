@@ -186,8 +186,8 @@ export interface AttemptRecord {
   /** Id of the server whose call this one hedges. Absent if the call is not a hedge. */
   hedgeOf?: number
   /**
-   * Number among the calls of a traced sample. Absent if the sample is not traced, or shared the request of an
-   * identical sample.
+   * Position of this call among the calls of a traced sample. Absent if the sample is not traced, or shared the request
+   * of an identical sample.
    */
   callNo?: number
   reason: SampleFailureReason | null

@@ -268,7 +268,7 @@ export const sleepAndWake: Check = {
   },
 }
 
-/** Checks the scores and the number of requests of micro-batching, with a router that always counts as busy. */
+/** Checks the scores and the number of requests when micro-batching is used by a router that always counts as busy. */
 export const microBatching: Check = {
   name: 'micro-batching',
   async run(context) {

@@ -27,7 +27,10 @@ export interface Dialect {
   readonly name: string
   /** The path below the run's URL that scores samples. */
   readonly scorePath: '' | `/${string}`
-  /** True when an answer can report a failed sample. Otherwise the answer is 503, or the value that the URL sets. */
+  /**
+   * True when an answer can report a failed sample. Otherwise a failed sample gets the score that the URL sets for
+   * failures, or the whole request gets 503.
+   */
   readonly carriesFailure: boolean
   /** Answers to the trainer's other requests, by method and path below the run's URL. */
   readonly others: Readonly<Record<string, DialectAnswer>>

@@ -20,7 +20,7 @@ export interface FunctionCall {
   startedAtMs: number | null
   /** Number of processes that ended while they ran this call, if the end could not be attributed to a single call. */
   incidents: number
-  /** Number of processes that exited before any call in them had begun. */
+  /** Number of processes that were given this call but exited before they began any call. */
   unstarted: number
   settled: boolean
   settle: (end: CallEnd['end']) => void

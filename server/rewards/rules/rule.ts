@@ -38,7 +38,7 @@ export interface RuleExplanation {
   where: string
   /** The answer as written in the response; null if there is none. */
   found: string | null
-  /** The forms, from the written text to the compared form. The form of a side is null if that side has none. */
+  /** The forms, from the written text to the compared form. `response` or `groundTruth` is null if it has no such form. */
   forms: { step: string; response: string | null; groundTruth: string | null }[]
   comparison: string
 }

@@ -179,9 +179,9 @@ export async function unmark(client: Client, jobId: number): Promise<void> {
 }
 
 /**
- * Drops the partition of a day whose texts no batch keeps. Returns false if there is none. Waits at most 300 ms for the
- * lock on the partitioned table, because readers queue behind the waiting statement, and then fails with SQLSTATE
- * 55P03.
+ * Drops the oldest daily partition whose texts no batch needs any more. Returns false if there is none. Waits at most
+ * 300 ms for the lock on the partitioned table, because readers queue behind the waiting statement, and then fails with
+ * SQLSTATE 55P03.
  */
 export async function dropDay(client: Client): Promise<boolean> {
   const { rows } = await client.query<{ day: string; bytes: string }>(
