@@ -96,7 +96,8 @@ const COLUMNS: readonly RunColumn[] = [
   },
   {
     ...{ label: 'Reward version', sort: 'reward', start: true, className: 'max-w-36 2xl:max-w-44' },
-    title: 'The reward of the last batch, and a hash that changes if any part of the reward changes.',
+    title:
+      'The reward of the last batch, and a hash that changes if any part of the reward changes.',
     cell: ({ reward }) =>
       reward === null ? (
         DASH

@@ -188,7 +188,8 @@ function RegisterForm({
             {
               value: 'discriminative',
               label: 'Discriminative',
-              about: 'A reward model that returns scores. The self-test checks that the scores are raw.',
+              about:
+                'A reward model that returns scores. The self-test checks that the scores are raw.',
             },
             {
               value: 'generative',

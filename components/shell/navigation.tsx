@@ -119,7 +119,10 @@ function NavigationFoot({ onKeys }: { onKeys(): void }) {
         {session.data?.hasKey && <SignOut />}
       </div>
       {session.data?.hasKey && (
-        <p className="mt-2 flex min-w-0 items-center gap-1.5 text-xs" title={`Signed in as ${session.data.name}`}>
+        <p
+          className="mt-2 flex min-w-0 items-center gap-1.5 text-xs"
+          title={`Signed in as ${session.data.name}`}
+        >
           <User size={13} className="shrink-0 text-ink-3" aria-hidden />
           <span className="truncate">{session.data.name}</span>
           <span className="ml-auto shrink-0 text-2xs text-ink-3">{session.data.role}</span>
