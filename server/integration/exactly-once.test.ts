@@ -205,7 +205,7 @@ describe('a batch', () => {
     120_000,
   )
 
-  it('requeues, counts and logs samples that no job holds', async () => {
+  itInFullRun('requeues, counts and logs samples that no job holds', async () => {
     await rm.control({ latency: 600_000 })
     const samples = rollouts(64, 8, 'orphans')
     const followed = followBatch(service, await submit(samples))

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { itInFullRun } from '../../testkit/service/full-run.ts'
 import { environment } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { ServerOptionsInput } from '../../testkit/simulated-rm/options.ts'
@@ -662,11 +663,14 @@ describe('a server that another service launched', () => {
     )
   }
 
-  it('is launched again if that service was killed while the process waited for its restart', async () => {
-    await launched('waits', 'http://127.0.0.1:1', await serviceOn('earlier', 3_500), 'call')
-    manager({}, true, { allowCalls: true, processId: await serviceOn('now') })
-    await waitFor('its process', () => existsSync(pidFile('waits')))
-  })
+  itInFullRun(
+    'is launched again if that service was killed while the process waited for its restart',
+    async () => {
+      await launched('waits', 'http://127.0.0.1:1', await serviceOn('earlier', 3_500), 'call')
+      manager({}, true, { allowCalls: true, processId: await serviceOn('now') })
+      await waitFor('its process', () => existsSync(pidFile('waits')))
+    },
+  )
 
   it('is free at once if that service has ended on this host', async () => {
     const earlier = await serviceOn(PROCESS_HOST)

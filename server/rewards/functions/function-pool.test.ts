@@ -505,7 +505,7 @@ describe('the router of a function', () => {
 })
 
 describe('concurrent calls', () => {
-  test('one process runs thousands of waiting calls', async () => {
+  itInFullRun('one process runs thousands of waiting calls', async () => {
     const one = pool()
     // A busy machine may start a second process, whose few calls return 0 after 20 s.
     const text = `

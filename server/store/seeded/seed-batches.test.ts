@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { itInFullRun } from '../../../testkit/service/full-run.ts'
 import { createLogger } from '../../log.ts'
 import { Database } from '../database.ts'
 import { testDatabaseForFile } from '../postgres/test-database.ts'
@@ -19,7 +20,7 @@ it('runs have at least 30 steps from 20,000 samples on, and full steps in long r
   expect(stepSamplesOf(10_000_000 / SEEDED_RUNS.length)).toBe(8_192)
 })
 
-it('final answers agree with verdicts and ground truths', async () => {
+itInFullRun('final answers agree with verdicts and ground truths', async () => {
   const db = new Database(database.url, createLogger('silent', 'test'), { max: 2, name: 'test' })
   try {
     await seedBatches(db, { samples: 1_200, seed: 1, onBatch() {} })
