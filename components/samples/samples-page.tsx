@@ -306,8 +306,9 @@ export function SamplesPage() {
 }
 
 /**
- * The error of the last request for more samples, until they are requested again. A live refetch of the loaded samples
- * does not clear it, because the failed request would then repeat with every change. Null if there is none.
+ * The error of the last request for more samples, until they are requested again; null if there is none. A live refetch
+ * of the loaded samples clears it only if the service was unreachable. Otherwise the failed request would repeat with
+ * every change.
  */
 function useMoreFailure(
   list: {

@@ -54,12 +54,13 @@ export async function createBackground(
     () => turns.has('monitors'),
   )
   const groupRollUps = new GroupRollUps(db, log, () => turns.has('group roll-ups'))
+  const unreadable = new Set<string>()
   const sealing = new PeriodicTask({
     everyMs: SEAL_EVERY_MS,
     atStart: true,
     failed: 'stored secrets were not encrypted',
     log,
-    work: () => sealStored(db, log),
+    work: () => sealStored(db, log, unreadable),
   })
   const tracing = await openTracing(config.tracing)
   const parts = [sweeps, groupRollUps, retention, alerts, monitorLoop, sealing]

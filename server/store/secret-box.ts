@@ -116,6 +116,10 @@ export class SecretBox {
     return this.#keys[0]?.id ?? null
   }
 
+  get ids(): string[] {
+    return this.#keys.map(({ id }) => id)
+  }
+
   /** Whether a stored secret is plain text, or encrypted with a key other than the first. */
   isOutdated(stored: string): boolean {
     return this.firstId !== null && SEALED.exec(stored)?.[1] !== this.firstId

@@ -9,7 +9,7 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createLogger } from '../log.ts'
 import { Database } from './database.ts'
 import { testDatabaseForFile } from './postgres/test-database.ts'
@@ -108,9 +108,18 @@ describe('the secrets key', () => {
     db.secrets = await open(null, true, lost)
     const next = db.secrets.firstId as string
     expect(next).not.toBe(lost)
-    await sealStored(db, log)
+    const warn = vi.spyOn(log, 'warn')
+    const reported = new Set<string>()
+    for (let rounds = 0; rounds < 2; rounds++) await sealStored(db, log, reported)
+    // The URL and the secret of the webhook.
+    expect(warn).toHaveBeenCalledTimes(2)
     expect(await stored()).toEqual(before)
     expect((await webhookRows(db))[0]!.url).toBeNull()
+    await expect(open(OLD)).rejects.toThrow(`encrypted with the key ${next}`)
+
+    // A server that still has the lost key does not take the replacement back.
+    db.secrets = new SecretBox([secretKey(Buffer.from(OLD, 'hex'))])
+    await sealStored(db, log)
     await expect(open(OLD)).rejects.toThrow(`encrypted with the key ${next}`)
 
     const created = readFileSync(file, 'utf8')

@@ -107,9 +107,13 @@ const lossRemedy = (id: string) =>
 
 /**
  * Encrypts stored secrets that are plain text or encrypted with an earlier key. Does nothing while a process of an
- * earlier version runs.
+ * earlier version runs. `reported`: the unreadable secrets that the log has named, which are not named again.
  */
-export async function sealStored(db: Database, log: Logger): Promise<void> {
+export async function sealStored(
+  db: Database,
+  log: Logger,
+  reported = new Set<string>(),
+): Promise<void> {
   const keys = db.secrets
   let sealed = 0
   for (const { use, table, column, isUsed } of COLUMNS) {
@@ -120,7 +124,8 @@ export async function sealStored(db: Database, log: Logger): Promise<void> {
       if (!keys.isOutdated(stored)) continue
       const { secret, problem } = keys.tryOpen(use, stored)
       if (problem !== null) {
-        if (isUsed) {
+        if (isUsed && !reported.has(stored)) {
+          reported.add(stored)
           log.warn({ [table]: name, problem }, 'a stored secret cannot be read: enter it again')
         }
         continue
@@ -136,9 +141,11 @@ export async function sealStored(db: Database, log: Logger): Promise<void> {
   }
   const first = keys.firstId
   if (first !== null) {
+    // The key of another server that has replaced a lost key is left alone.
     await db.adhoc(
-      `update setting set value = to_jsonb($2::text), changed_at = now() where name = $1 and value <> to_jsonb($2::text)`,
-      [KEY_SETTING, first],
+      `update setting set value = to_jsonb($2::text), changed_at = now()
+       where name = $1 and value <> to_jsonb($2::text) and value #>> '{}' = any($3)`,
+      [KEY_SETTING, first, keys.ids],
     )
   }
   if (sealed > 0) log.info({ secrets: sealed, key: first }, 'stored secrets encrypted')

@@ -55,14 +55,14 @@ class Adapters(unittest.TestCase):
             # verl reads the first sample's keys from each sample.
             self.assertIsNone(result["a_key_of_another_sample"])
         # verl adds the fields of its agent loop to the extra info. `max_global_steps` is -1 or None before the first
-        # step.
-        for known in (8, -1, None):
+        # step. A dataset may use the name for something else.
+        for known in (8, -1, None, "100k"):
             given["extra_info"] = {"max_global_steps": known}
             verl.compute_score_sync(**given, **self.to, run="verl-run")
             verl.compute_score_sync(**given, **self.to, run="verl-run", step=3)
         batches = self.client.call("batches.list", {"run": "verl-run"})["items"]
         samples = {b["step"]: b["samples"] for b in batches}
-        self.assertEqual(samples, {0: 4, 3: 5, 8: 1})
+        self.assertEqual(samples, {0: 5, 3: 6, 8: 1})
 
     def test_verl_has_no_silent_zero(self):
         given = {"data_source": "d", "solution_str": "fail", "reward": {"model": "slow"}, **self.to}

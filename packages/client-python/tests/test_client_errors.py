@@ -229,7 +229,7 @@ class Errors(unittest.TestCase):
                 await client.check()
                 started.clear()
                 await client.summary("b1")
-                return [name for name in started if name.startswith("Calls.")]
+                return [name for name in started if name.startswith(("Calls.", "_Watch."))]
 
         for http in TRANSPORTS:
             with self.subTest(http=http), Web(DONE, look=session()) as web:
@@ -453,11 +453,42 @@ class Errors(unittest.TestCase):
                     with (
                         self.subTest(http=http, waits_at=waits_at, key=key),
                         mock.patch("rewardops.bodies.PART_BYTES", 10),
+                        mock.patch("rewardops.client.GRACE_S", 60),
                         Web(*answers, look=session()) as web,
                     ):
                         asyncio.run(cancelled(web, idempotency_key=key))
                         called = ["submit", "append"][:waits_at] + ["cancel"] * (key is None)
                         self.assertEqual(called_of(web), called)
+
+    def test_a_cancelled_submit_cancels_its_batch_even_if_its_answer_comes_late(self):
+        gate = threading.Event()
+
+        def late():
+            gate.wait(30)
+            return STORED
+
+        async def cancelled(web):
+            async with AsyncRewardOps(web.url, http=http) as client:
+                submitting = asyncio.ensure_future(client.submit([SAMPLE, SAMPLE]))
+                while not web.requests:
+                    await asyncio.sleep(0.01)
+                submitting.cancel()
+                with self.assertRaises(asyncio.CancelledError):
+                    await submitting
+                gate.set()
+                while len(web.requests) < 2:
+                    await asyncio.sleep(0.01)
+
+        for http in TRANSPORTS:
+            gate.clear()
+            with (
+                self.subTest(http=http),
+                mock.patch("rewardops.bodies.PART_BYTES", 10),
+                mock.patch("rewardops.client.GRACE_S", 0.05),
+                Web(late, DONE, look=session()) as web,
+            ):
+                asyncio.run(asyncio.wait_for(cancelled(web), 30))
+                self.assertEqual(called_of(web), ["submit", "cancel"])
 
     def test_ctrl_c_cancels_the_batch_of_a_submit(self):
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -472,6 +503,8 @@ class Errors(unittest.TestCase):
             with (
                 self.subTest(http=http),
                 mock.patch("rewardops.bodies.PART_BYTES", 10),
+                mock.patch("rewardops.client.GRACE_S", 60),
+                mock.patch("rewardops.background.END_S", 60),
                 Web(STORED, silent, DONE, look=session()) as web,
             ):
                 with self.assertRaises(KeyboardInterrupt), RewardOps(web.url, http=http) as client:

@@ -198,19 +198,17 @@ class AsyncRewardOps:
         )
 
     async def _abandon(self, submitting: asyncio.Future[Any]) -> None:
-        """Cancels the batch of an incomplete submit, within GRACE_S. A cancellation ends only the wait for it."""
+        """Cancels the batch of an incomplete submit. Waits for this at most GRACE_S; it goes on after that."""
         abandoning = asyncio.ensure_future(self._cancel_submitted(submitting))
         self._abandoning.add(abandoning)
         abandoning.add_done_callback(self._abandoning.discard)
-        await asyncio.shield(abandoning)
+        await asyncio.wait({abandoning}, timeout=GRACE_S)
 
     async def _cancel_submitted(self, submitting: asyncio.Future[Any]) -> None:
-        async def cancel() -> None:
-            await self.cancel((await submitting)["batchId"])
-
         try:
-            await asyncio.wait_for(cancel(), GRACE_S)
-        except (RewardOpsError, asyncio.TimeoutError):
+            # A busy service can take long to answer. Until it does, the id of the batch is unknown.
+            await self.cancel((await submitting)["batchId"])
+        except RewardOpsError:
             # The caller gets the error that made the batch incomplete.
             pass
 
@@ -584,9 +582,10 @@ class AsyncRewardOps:
     async def close(self) -> None:
         """Closes the connections."""
         here = asyncio.get_running_loop()
-        abandoning = [task for task in self._abandoning if task.get_loop() is here]
+        # Threads of other loops may change the set.
+        abandoning = [task for task in list(self._abandoning) if task.get_loop() is here]
         if abandoning:
-            await asyncio.wait(abandoning)
+            await asyncio.wait(abandoning, timeout=GRACE_S)
         await self.calls.close()
 
     async def __aenter__(self) -> AsyncRewardOps:

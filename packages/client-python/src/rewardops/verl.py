@@ -132,7 +132,9 @@ class _Settings:
         row_step: int | None = None,
         **more: Any,
     ) -> ScoredSample:
-        steps = (row_step, self.step, _step_of(extra_info or {}))
+        step = self.step if row_step is None else row_step
+        if step is None:
+            step = _step_of(extra_info or {}) or 0
         return await self.connection.client.compute_score(
             data_source,
             solution_str,
@@ -140,7 +142,7 @@ class _Settings:
             extra_info,
             **{
                 "run": self.run,
-                "step": next((step for step in steps if step is not None), 0),
+                "step": step,
                 "split": self.split,
                 "reward": self.reward,
                 **more,
@@ -154,7 +156,11 @@ def _step_of(extra_info: Mapping[str, Any]) -> int | None:
 
 
 def _known(about: Mapping[str, Any], name: str) -> int | None:
-    step = whole_or_none(about.get(name), name)
+    try:
+        step = whole_or_none(about.get(name), name)
+    except RewardOpsError:
+        # A dataset may use the name for something else.
+        return None
     return None if step is None or step < 0 else step
 
 
