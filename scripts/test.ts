@@ -133,6 +133,8 @@ function run(command: string[], prefix?: string): Promise<{ ok: boolean; output:
     })
     running.add(child)
     const forward = (signal: NodeJS.Signals) => {
+      // Vitest ends with an exit code, not with the signal.
+      isStopped = true
       child.kill(signal)
     }
     process.once('SIGINT', forward).once('SIGTERM', forward)
