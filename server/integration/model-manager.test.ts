@@ -931,6 +931,43 @@ describe('a server that another service launched', () => {
     }
   })
 
+  it.each([
+    ['while this service takes it over', 5_000],
+    ['while its take-over waits for the database', 0],
+  ])('ends with this service if the stop begins %s', async (_, withinMs) => {
+    const entry = LaunchServerInput.parse({ name: 'rm-0', engine: 'vllm', port: 1, command })
+    const own = { servers: [entry], allowCalls: false, processId: await serviceOn('gpu-8') }
+    const killed = launcher(own)
+    await killed.start()
+    await waitFor('its process', () => existsSync(pidFile('rm-0')))
+    const { pid } = JSON.parse(readFileSync(pidFile('rm-0'), 'utf8')) as { pid: number }
+    await db.adhoc("update server set state = 'ready'")
+    await db.adhoc("update process set state = 'dead' where id = $1", [own.processId])
+    const reached = Promise.withResolvers<void>()
+    const written = Promise.withResolvers<void>()
+    const note = vi.spyOn(ServerRegistry.prototype, 'note')
+    note.mockImplementationOnce(async () => {
+      reached.resolve()
+      await written.promise
+    })
+    const here = launcher({ ...own, processId: await serviceOn('gpu-8') })
+    try {
+      const started = here.start()
+      await reached.promise
+      const stopped = here.stop(withinMs)
+      if (withinMs > 0) written.resolve()
+      await stopped
+      written.resolve()
+      await started
+      expect(inspectProcess(pid)?.running ?? false).toBe(false)
+      expect(await row('rm-0')).toMatchObject({ state: 'unreachable' })
+    } finally {
+      note.mockRestore()
+      written.resolve()
+      await Promise.all([here.stop(5_000), killed.stop(5_000)])
+    }
+  })
+
   it('reports its model when it is resumed, if it was launched while drained', async () => {
     const rm = await simulated()
     await launched('rm-0', rm.url, await serviceOn('gpu-7'), 'call')

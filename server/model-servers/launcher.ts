@@ -89,12 +89,17 @@ export class ServerLauncher {
   readonly #running = new Map<string, Supervised>()
   /** The last launch or end of each server, by server name. The server's next launch or end waits for it. */
   readonly #turns = new Map<string, Promise<unknown>>()
-  #stopping = false
+  /** While the service stops: the time (`performance.now()`) at which servers that still run get SIGKILL. */
+  #killAtMs: number | null = null
 
   constructor(context: ModelsContext, options: LaunchOptions) {
     this.#o = context
     this.#options = options
     this.#folder = launchFolder(options.dataDir)
+  }
+
+  get #stopping(): boolean {
+    return this.#killAtMs !== null
   }
 
   async start(): Promise<void> {
@@ -301,19 +306,23 @@ export class ServerLauncher {
   }
 
   async stop(withinMs: number): Promise<void> {
-    this.#stopping = true
+    const killAtMs = performance.now() + withinMs - RECORD_MS
+    this.#killAtMs = killAtMs
     await Promise.all([
-      ...this.#turns.values(),
-      ...[...this.#running.values()].map(async (supervised) => {
-        supervised.stopping = true
-        clearTimeout(supervised.timer)
-        // The server's state changes before its process ends, because workers on other machines may still send calls to
-        // the server.
-        await withTimeout(this.#gone(supervised.id), RECORD_MS).catch(() => {})
-        const leftMs = Math.max(0, withinMs - RECORD_MS)
-        await supervised.process?.stop(Math.min(leftMs, this.#o.timings.stopWithinMs))
-      }),
+      // A turn may wait for a query that the database does not answer.
+      withTimeout(Promise.all(this.#turns.values()), withinMs),
+      ...[...this.#running.values()].map((one) => this.#endWithService(one, killAtMs)),
     ])
+  }
+
+  async #endWithService(supervised: Supervised, killAtMs: number): Promise<void> {
+    supervised.stopping = true
+    clearTimeout(supervised.timer)
+    // The server's state changes before its process ends, because workers on other machines may still send calls to the
+    // server.
+    await withTimeout(this.#gone(supervised.id), RECORD_MS).catch(() => {})
+    const leftMs = Math.max(0, killAtMs - performance.now())
+    await supervised.process?.stop(Math.min(leftMs, this.#o.timings.stopWithinMs))
   }
 
   async #gone(id: number): Promise<void> {
@@ -465,8 +474,11 @@ export class ServerLauncher {
     })
     const process = LaunchedProcess.adopt(this.#folder, row.name)
     if (process === null) return false
-    this.#watchEnd(this.#supervise(row.id, input, complete), process)
+    const supervised = this.#supervise(row.id, input, complete)
+    this.#watchEnd(supervised, process)
     log.info({ server: row.name, pid }, 'took over a launched server')
+    // The service may have begun to stop during the writes. The stop does not end this process.
+    if (this.#killAtMs !== null) await this.#endWithService(supervised, this.#killAtMs)
     return true
   }
 
