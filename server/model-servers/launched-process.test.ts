@@ -8,8 +8,8 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { runWithFewFiles } from '../../testkit/processes/child.ts'
 import { itInFullRun } from '../../testkit/service/full-run.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import { isRunning } from '../store/postgres/processes.ts'
-import { type LaunchRecord, readRecord } from './launch-record.ts'
+import { isRunning, markOf } from '../store/postgres/processes.ts'
+import { type LaunchRecord, livingOwner, readRecord } from './launch-record.ts'
 import {
   claimLaunched,
   endLeftovers,
@@ -198,6 +198,13 @@ test('a launched process is taken over from a dead service and stopped by the ne
   expect((await adopted.ended).signal).toBe('SIGTERM')
 })
 
+test('a launched process belongs to the service that takes it over without having claimed it', async () => {
+  await launchedByTheDead(60_000)
+  const adopted = LaunchedProcess.adopt(folder, 'rm') as LaunchedProcess
+  expect(livingOwner(folder, 'rm')).toEqual(markOf(process.pid))
+  await adopted.stop(5_000)
+})
+
 test('a launched process is ended by the next start of the service if that would start a different one', async () => {
   const found = await launchedByTheDead(60_000)
   claimLaunched(dataDir)
@@ -218,10 +225,7 @@ itInFullRun('a launched process of a paused (SIGSTOP) service stays with it', as
   const found = await running()
   const halted = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' })
   try {
-    const mark = await waitFor('a process', async () => {
-      const { markOf } = await import('../store/postgres/processes.ts')
-      return markOf(halted.pid as number)
-    })
+    const mark = await waitFor('a process', () => markOf(halted.pid as number))
     const { writeRecord } = await import('./launch-record.ts')
     writeRecord(join(folder, 'rm.owner'), mark)
     process.kill(halted.pid as number, 'SIGSTOP')

@@ -91,6 +91,7 @@ export class LaunchedProcess {
   static adopt(folder: string, name: string): LaunchedProcess | null {
     const record = adoptable(folder, name)
     if (record === null) return null
+    own(folder, name)
     const gone = (async () => {
       while (isRunning(record.keeper)) await pause(LOOK_MS, undefined, { ref: false })
       return null
