@@ -176,6 +176,11 @@ test('the end of a launched process is reported even if no file can be written o
   expect(await launched.ended).toMatchObject({ signal: 'SIGKILL' })
 })
 
+test('a record that cannot be deleted does not prevent a start of the service', async () => {
+  mkdirSync(join(folder, 'rm.pid'), { recursive: true })
+  expect(await endLeftovers(folder, 1_000, () => false)).toEqual([])
+})
+
 test('a launched process ends if its keeper is killed', async () => {
   const launched = LaunchedProcess.start(folder, COMMAND, 1_000)
   const found = await running()

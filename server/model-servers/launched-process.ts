@@ -147,11 +147,7 @@ export class LaunchedProcess {
     // The keeper was killed. If its server was killed too, child processes of the server may still run.
     const record = this.#record()
     if (record !== null) signalGroup(record.pid, 'SIGKILL')
-    try {
-      rmSync(launchFile(this.#folder, this.#name, 'pid'), { force: true })
-    } catch {
-      // The end is reported even if the file remains, so that the server is launched again.
-    }
+    removeRecord(this.#folder, this.#name)
     return { code: null, signal: 'SIGKILL', error, livedMs: 0, lastLines: [] }
   }
 }
@@ -167,8 +163,8 @@ export async function endLeftovers(
 ): Promise<string[]> {
   const ended = await Promise.all(
     namesIn(folder).map(async (name) => {
-      const file = launchFile(folder, name, 'pid')
-      const record = readRecord<LaunchRecord>(file)
+      const read = () => readRecord<LaunchRecord>(launchFile(folder, name, 'pid'))
+      const record = read()
       if (record !== null && isRunning(record)) {
         if (isOwnedByAnother(folder, name)) return []
         if (isRunning(record.keeper) && isKept(name, record)) return []
@@ -177,10 +173,10 @@ export async function endLeftovers(
         while (isRunning(record) && performance.now() < until) await pause(100)
         signalGroup(record.pid, 'SIGKILL')
         // A call may have launched the server again meanwhile.
-        if (readRecord<LaunchRecord>(file)?.pid === record.pid) rmSync(file, { force: true })
+        if (read()?.pid === record.pid) removeRecord(folder, name)
         return [name]
       }
-      rmSync(file, { force: true })
+      removeRecord(folder, name)
       return []
     }),
   )
@@ -198,6 +194,13 @@ export function isOwnedByAnother(folder: string, name: string): boolean {
   if (record === null || !isRunning(record)) return false
   const owner = livingOwner(folder, name)
   return owner !== null && owner.pid !== process.pid
+}
+
+/** Deletes the record of an ended process. A file that cannot be deleted must not prevent launches. */
+function removeRecord(folder: string, name: string): void {
+  try {
+    rmSync(launchFile(folder, name, 'pid'), { force: true })
+  } catch {}
 }
 
 function own(folder: string, name: string): void {
