@@ -70,12 +70,15 @@ const running = (what = 'a launched process') =>
     PATIENCE_MS,
   )
 
-async function launchedByTheDead(adoptWithinMs: number): Promise<LaunchRecord> {
+async function launchedByTheDead(
+  adoptWithinMs: number,
+  argv: readonly string[] = COMMAND.argv,
+): Promise<LaunchRecord> {
   const file = join(dataDir, 'service.mjs')
   writeFileSync(
     file,
     `import { LaunchedProcess } from ${JSON.stringify(MODULE)}
-     LaunchedProcess.start(${JSON.stringify(folder)}, ${JSON.stringify(COMMAND)}, 1_000, ${adoptWithinMs})
+     LaunchedProcess.start(${JSON.stringify(folder)}, ${JSON.stringify({ ...COMMAND, argv })}, 1_000, ${adoptWithinMs})
      setInterval(() => {}, 1_000)`,
   )
   const service = spawn(process.execPath, [file], { stdio: 'inherit' })
@@ -175,6 +178,25 @@ test('the end of a launched process is reported even if no file can be written o
   process.kill(found.pid, 'SIGKILL')
   expect(await launched.ended).toMatchObject({ signal: 'SIGKILL' })
 })
+
+test.each(['running', 'ended'])(
+  'the keeper of a launched process (%s) has ended before the next launch',
+  async (state) => {
+    // The keeper waits for the last output, because a process outside the group holds the pipe.
+    const script = `require('node:child_process').spawn(process.execPath, ${JSON.stringify([...SILENT.slice(1), dataDir])},
+      { detached: true, stdio: 'inherit' })
+    setInterval(() => {}, 1_000)`
+    const found = await launchedByTheDead(60_000, [process.execPath, '-e', script])
+    claimLaunched(dataDir)
+    await waitFor('its child', isMarkedRunning, PATIENCE_MS)
+    if (state === 'ended') {
+      process.kill(found.pid, 'SIGKILL')
+      await waitFor('its end', () => !isRunning(found), PATIENCE_MS)
+    }
+    await endLeftovers(folder, PATIENCE_MS, () => false)
+    expect(isRunning(found.keeper)).toBe(false)
+  },
+)
 
 test('a record that cannot be deleted does not prevent a start of the service', async () => {
   mkdirSync(join(folder, 'rm.pid'), { recursive: true })

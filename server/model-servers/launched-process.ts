@@ -3,6 +3,7 @@ import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { sendKill } from '../process-signals.ts'
 import { isRunning, markOf, type ProcessMark } from '../store/postgres/processes.ts'
 import {
   type KeeperOptions,
@@ -165,19 +166,22 @@ export async function endLeftovers(
     namesIn(folder).map(async (name) => {
       const read = () => readRecord<LaunchRecord>(launchFile(folder, name, 'pid'))
       const record = read()
-      if (record !== null && isRunning(record)) {
-        if (isOwnedByAnother(folder, name)) return []
-        if (isRunning(record.keeper) && isKept(name, record)) return []
-        signalGroup(record.pid, 'SIGTERM')
-        const until = performance.now() + withinMs
-        while (isRunning(record) && performance.now() < until) await pause(100)
-        signalGroup(record.pid, 'SIGKILL')
-        // A call may have launched the server again meanwhile.
-        if (read()?.pid === record.pid) removeRecord(folder, name)
-        return [name]
+      const isLeft = () => record !== null && (isRunning(record) || isRunning(record.keeper))
+      if (record === null || !isLeft()) {
+        removeRecord(folder, name)
+        return []
       }
-      removeRecord(folder, name)
-      return []
+      if (isOwnedByAnother(folder, name)) return []
+      if (isRunning(record) && isRunning(record.keeper) && isKept(name, record)) return []
+      signalGroup(record.pid, 'SIGTERM')
+      // A keeper that ends later would replace the files of the next launch.
+      const until = performance.now() + withinMs
+      while (isLeft() && performance.now() < until) await pause(100)
+      signalGroup(record.pid, 'SIGKILL')
+      if (isRunning(record.keeper)) sendKill(record.keeper.pid)
+      // A call may have launched the server again meanwhile.
+      if (read()?.pid === record.pid) removeRecord(folder, name)
+      return [name]
     }),
   )
   return ended.flat()
