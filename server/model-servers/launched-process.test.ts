@@ -9,7 +9,7 @@ import { runWithFewFiles } from '../../testkit/processes/child.ts'
 import { itInFullRun } from '../../testkit/service/full-run.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import { isRunning, markOf } from '../store/postgres/processes.ts'
-import { type LaunchRecord, livingOwner, readRecord } from './launch-record.ts'
+import { type LaunchRecord, livingOwner, readRecord, writeRecord } from './launch-record.ts'
 import {
   claimLaunched,
   endLeftovers,
@@ -171,6 +171,20 @@ test('the child processes of a launched process end if it is killed together wit
   await waitFor('the end of its child', () => !isMarkedRunning(), PATIENCE_MS)
 })
 
+test('a process that got the pid of a launched process is not killed', async () => {
+  const launched = LaunchedProcess.start(folder, COMMAND, 1_000)
+  const found = await running()
+  const other = spawn(SILENT[0] as string, SILENT.slice(1), { detached: true, stdio: 'ignore' })
+  const pid = other.pid as number
+  left.push(pid)
+  const exited = once(other, 'exit')
+  writeRecord(join(folder, 'rm.pid'), { ...found, pid, startedAt: 'earlier' })
+  process.kill(found.keeper.pid, 'SIGKILL')
+  await launched.ended
+  other.kill('SIGTERM')
+  expect(await exited).toEqual([null, 'SIGTERM'])
+})
+
 test('the end of a launched process is reported even if no file can be written or deleted', async () => {
   const launched = LaunchedProcess.start(folder, COMMAND, 1_000)
   const found = await running()
@@ -253,7 +267,6 @@ itInFullRun('a launched process of a paused (SIGSTOP) service stays with it', as
   const halted = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' })
   try {
     const mark = await waitFor('a process', () => markOf(halted.pid as number))
-    const { writeRecord } = await import('./launch-record.ts')
     writeRecord(join(folder, 'rm.owner'), mark)
     process.kill(halted.pid as number, 'SIGSTOP')
     const begun = performance.now()

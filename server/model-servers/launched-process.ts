@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { sendKill } from '../process-signals.ts'
-import { isRunning, markOf, type ProcessMark } from '../store/postgres/processes.ts'
+import { inspectProcess, isRunning, markOf, type ProcessMark } from '../store/postgres/processes.ts'
 import {
   type KeeperOptions,
   type LaunchCommand,
@@ -124,7 +124,7 @@ export class LaunchedProcess {
     const tell = (signal: NodeJS.Signals) => {
       const record = this.#record()
       // The keeper notices the end of the server. A signal to the keeper too would signal the server twice.
-      if (record !== null && isRunning(record) && signalGroup(record.pid, signal)) return
+      if (record !== null && isRunning(record) && signalServer(record, signal)) return
       if (this.#keeper === null || !isRunning(this.#keeper)) return
       try {
         process.kill(this.#keeper.pid, signal)
@@ -147,7 +147,7 @@ export class LaunchedProcess {
     if (ended !== null) return ended
     // The keeper was killed. If its server was killed too, child processes of the server may still run.
     const record = this.#record()
-    if (record !== null) signalGroup(record.pid, 'SIGKILL')
+    if (record !== null) signalServer(record, 'SIGKILL')
     removeRecord(this.#folder, this.#name)
     return { code: null, signal: 'SIGKILL', error, livedMs: 0, lastLines: [] }
   }
@@ -173,11 +173,11 @@ export async function endLeftovers(
       }
       if (isOwnedByAnother(folder, name)) return []
       if (isRunning(record) && isRunning(record.keeper) && isKept(name, record)) return []
-      signalGroup(record.pid, 'SIGTERM')
+      signalServer(record, 'SIGTERM')
       // A keeper that ends later would replace the files of the next launch.
       const until = performance.now() + withinMs
       while (isLeft() && performance.now() < until) await pause(100)
-      signalGroup(record.pid, 'SIGKILL')
+      signalServer(record, 'SIGKILL')
       if (isRunning(record.keeper)) sendKill(record.keeper.pid)
       // A call may have launched the server again meanwhile.
       if (read()?.pid === record.pid) removeRecord(folder, name)
@@ -198,6 +198,21 @@ export function isOwnedByAnother(folder: string, name: string): boolean {
   if (record === null || !isRunning(record)) return false
   const owner = livingOwner(folder, name)
   return owner !== null && owner.pid !== process.pid
+}
+
+/**
+ * Sends a signal to the process group of a launched server, which may have ended. Returns false if the group does not
+ * exist.
+ */
+function signalServer({ pid, startedAt }: LaunchRecord, signal: NodeJS.Signals): boolean {
+  try {
+    const found = inspectProcess(pid)
+    // A pid is not reused while its group exists, so a later process with this pid leads another group.
+    if (found !== null && found.startedAt !== startedAt) return false
+  } catch {
+    // The process table cannot be read now.
+  }
+  return signalGroup(pid, signal)
 }
 
 /** Deletes the record of an ended process. A file that cannot be deleted must not prevent launches. */
