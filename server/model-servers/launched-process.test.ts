@@ -150,7 +150,7 @@ test('a launched process that has no file descriptors reports the reason', () =>
 test('a launched process ends if its keeper cannot write its record', async () => {
   const argv = [...SILENT, dataDir]
   const launched = LaunchedProcess.start(folder, { ...COMMAND, argv }, 1_000)
-  // The keeper is still starting.
+  // The keeper gets the end of its command only after this turn of the event loop.
   rmSync(folder, { recursive: true })
   await launched.ended
   await waitFor('its end', () => !isMarkedRunning(), PATIENCE_MS)
