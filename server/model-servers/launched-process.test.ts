@@ -189,6 +189,8 @@ test('the end of a launched process is reported even if no file can be written o
   const launched = LaunchedProcess.start(folder, COMMAND, 1_000)
   const found = await running()
   mkdirSync(join(folder, 'rm.end'))
+  rmSync(join(folder, 'rm.pid'))
+  mkdirSync(join(folder, 'rm.pid', 'file'), { recursive: true })
   process.kill(found.pid, 'SIGKILL')
   expect(await launched.ended).toMatchObject({ signal: 'SIGKILL' })
 })
