@@ -96,7 +96,10 @@ function manager(
     control,
     queue,
     log: ownLog,
-    launch: { dataDir, env: environment({}), servers: [], allowCalls: false, ...launch },
+    launch: {
+      ...{ dataDir, env: environment({}), servers: [], allowCalls: false, processId: 0 },
+      ...launch,
+    },
     timings: { ...SHORT, ...timings },
   })
   if (watch) made.start()
@@ -646,7 +649,7 @@ describe('a server that another service launched', () => {
     })
 
   function launcher(
-    options: Omit<LaunchOptions, 'dataDir' | 'env'>,
+    options: Pick<LaunchOptions, 'servers' | 'allowCalls'> & { processId?: number },
     reports: Database = db,
   ): ServerLauncher {
     const control = new Database(database.url, log, SERVER_POOLS.control)
@@ -659,7 +662,7 @@ describe('a server that another service launched', () => {
         ...{ db: reports, queue, registry, locks, processId, timings: MODEL_TIMINGS, log },
         isTurn: undefined,
       },
-      { dataDir, env: environment({}), ...options },
+      { dataDir, env: environment({}), ...options, processId },
     )
   }
 

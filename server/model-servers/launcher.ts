@@ -58,8 +58,8 @@ export interface LaunchOptions {
   env: NodeJS.ProcessEnv
   servers: readonly LaunchServerInput[]
   allowCalls: boolean
-  /** Id of this server process. Unset if no other server process can exist. */
-  processId?: number
+  /** Id of this server process. */
+  processId: number
 }
 
 interface Supervised {
@@ -167,9 +167,8 @@ export class ServerLauncher {
    * `outageMs`: time for which reads are retried during an outage.
    */
   async #hostElsewhere({ launch }: ServerRow, outageMs = 0): Promise<string | null> {
-    const { processId } = this.#options
     const of = launch?.processId
-    if (processId === undefined || of === undefined || of === processId) return null
+    if (of === undefined || of === this.#options.processId) return null
     const read = () => throughOutage(() => lastServerReport(this.#o.db, of), { forMs: outageMs })
     const first = await read()
     if (first?.process_host === PROCESS_HOST && !processLives(first.pid)) return null
@@ -334,8 +333,7 @@ export class ServerLauncher {
 
   /** Whether the latest launch of a server was by this service. If not, the server's row describes another process. */
   #isOurs(row: ServerRow | undefined): row is ServerRow {
-    const { processId } = this.#options
-    return row?.launch != null && (processId === undefined || row.launch.processId === processId)
+    return row?.launch?.processId === this.#options.processId
   }
 
   /** The last lines of a launched server's output. @throws RewardOpsError `server_not_launched` */
@@ -351,9 +349,9 @@ export class ServerLauncher {
 
   /**
    * Continues a server of the servers file or of an earlier run: takes over or starts its process, or marks the server
-   * as unreachable. A server that is no longer in the file is removed. Returns false, without a change, if a service
-   * already runs the server, or if the stored launch is neither `before` nor this service's own. (An attempt that an
-   * outage interrupted may have stored this service's launch.)
+   * as unreachable. A server that is no longer in the file is removed. Returns false, without a change, if this service
+   * is stopping, if a service already runs the server, or if the stored launch is neither `before` nor this service's
+   * own. (An attempt that an outage interrupted may have stored this service's launch.)
    */
   #resume(name: string, before: StoredLaunch | null | undefined): Promise<boolean> {
     return this.#inTurn(name, async () => {
@@ -398,7 +396,7 @@ export class ServerLauncher {
       model: input.model ?? null,
       complete:
         Object.keys(input.env).length === 0 && argv.every((word, i) => word === input.command[i]),
-      ...this.#launcher(),
+      processId: this.#options.processId,
     }
     // Until the server reports its model, the server's name is stored as the model. No batch requests a model of that
     // name.
@@ -425,11 +423,6 @@ export class ServerLauncher {
     })
     this.#spawn(this.#supervise(id, input, true))
     return id
-  }
-
-  #launcher(): Pick<StoredLaunch, 'processId'> {
-    const { processId } = this.#options
-    return processId === undefined ? {} : { processId }
   }
 
   #supervise(id: number, input: LaunchServerInput, canRestart: boolean): Supervised {
@@ -459,7 +452,8 @@ export class ServerLauncher {
     const { registry, log } = this.#o
     // First, the row is changed to name this service, because only the service that the row names records the end of
     // the process.
-    await registry.launchedBy(row.id, { ...(row.launch as StoredLaunch), ...this.#launcher() })
+    const launch = { ...(row.launch as StoredLaunch), processId: this.#options.processId }
+    await registry.launchedBy(row.id, launch)
     // The settings excluded below keep their stored values. The process was probed with them, and a user may have set
     // `selfTestOverride` after the launch.
     const { apiKey, chatTemplate, namedRoute, label, selfTestOverride, ...settings } =
