@@ -248,6 +248,16 @@ test('a launched process belongs to the service that takes it over without havin
   await adopted.stop(5_000)
 })
 
+test('a launched process is taken over even if its new owner cannot be recorded', async () => {
+  const found = await launchedByTheDead(60_000)
+  rmSync(join(folder, 'rm.owner'))
+  mkdirSync(join(folder, 'rm.owner'))
+  claimLaunched(dataDir)
+  const adopted = LaunchedProcess.adopt(folder, 'rm') as LaunchedProcess
+  await adopted.stop(5_000)
+  expect(isRunning(found)).toBe(false)
+})
+
 test('a launched process is ended by the next start of the service if that would start a different one', async () => {
   const found = await launchedByTheDead(60_000)
   claimLaunched(dataDir)

@@ -38,7 +38,7 @@ export function claimLaunched(dataDir: string): void {
   for (const name of namesIn(folder)) {
     const record = readRecord<LaunchRecord>(launchFile(folder, name, 'pid'))
     if (record !== null && isRunning(record.keeper) && livingOwner(folder, name) === null) {
-      own(folder, name)
+      claim(folder, name)
     }
   }
 }
@@ -92,7 +92,7 @@ export class LaunchedProcess {
   static adopt(folder: string, name: string): LaunchedProcess | null {
     const record = adoptable(folder, name)
     if (record === null) return null
-    own(folder, name)
+    claim(folder, name)
     const gone = (async () => {
       while (isRunning(record.keeper)) await pause(LOOK_MS, undefined, { ref: false })
       return null
@@ -225,6 +225,13 @@ function removeRecord(folder: string, name: string): void {
 function own(folder: string, name: string): void {
   const mark = markOf(process.pid)
   if (mark !== null) writeRecord(launchFile(folder, name, 'owner'), mark)
+}
+
+/** Owns a running process. If that cannot be recorded, its keeper ends the process, and the service starts another. */
+function claim(folder: string, name: string): void {
+  try {
+    own(folder, name)
+  } catch {}
 }
 
 function namesIn(folder: string): string[] {
