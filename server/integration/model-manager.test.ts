@@ -96,7 +96,10 @@ function manager(
     control,
     queue,
     log: ownLog,
-    launch: { dataDir, env: environment({}), servers: [], allowCalls: false, ...launch },
+    launch: {
+      ...{ dataDir, env: environment({}), servers: [], allowCalls: false, processId: 0 },
+      ...launch,
+    },
     timings: { ...SHORT, ...timings },
   })
   if (watch) made.start()
@@ -646,7 +649,7 @@ describe('a server that another service launched', () => {
     })
 
   function launcher(
-    options: Omit<LaunchOptions, 'dataDir' | 'env'>,
+    options: Pick<LaunchOptions, 'servers' | 'allowCalls'> & { processId?: number },
     reports: Database = db,
   ): ServerLauncher {
     const control = new Database(database.url, log, SERVER_POOLS.control)
@@ -659,7 +662,7 @@ describe('a server that another service launched', () => {
         ...{ db: reports, queue, registry, locks, processId, timings: MODEL_TIMINGS, log },
         isTurn: undefined,
       },
-      { dataDir, env: environment({}), ...options },
+      { dataDir, env: environment({}), ...options, processId },
     )
   }
 
@@ -928,6 +931,43 @@ describe('a server that another service launched', () => {
       reads.mockRestore()
       hanging.resolve(undefined)
       await stopped
+    }
+  })
+
+  it.each([
+    ['while this service takes it over', 5_000],
+    ['while its take-over waits for the database', 0],
+  ])('ends with this service if the stop begins %s', async (_, withinMs) => {
+    const entry = LaunchServerInput.parse({ name: 'rm-0', engine: 'vllm', port: 1, command })
+    const own = { servers: [entry], allowCalls: false, processId: await serviceOn('gpu-8') }
+    const killed = launcher(own)
+    await killed.start()
+    await waitFor('its process', () => existsSync(pidFile('rm-0')))
+    const { pid } = JSON.parse(readFileSync(pidFile('rm-0'), 'utf8')) as { pid: number }
+    await db.adhoc("update server set state = 'ready'")
+    await db.adhoc("update process set state = 'dead' where id = $1", [own.processId])
+    const reached = Promise.withResolvers<void>()
+    const written = Promise.withResolvers<void>()
+    const note = vi.spyOn(ServerRegistry.prototype, 'note')
+    note.mockImplementationOnce(async () => {
+      reached.resolve()
+      await written.promise
+    })
+    const here = launcher({ ...own, processId: await serviceOn('gpu-8') })
+    try {
+      const started = here.start()
+      await reached.promise
+      const stopped = here.stop(withinMs)
+      if (withinMs > 0) written.resolve()
+      await stopped
+      written.resolve()
+      await started
+      expect(inspectProcess(pid)?.running ?? false).toBe(false)
+      expect(await row('rm-0')).toMatchObject({ state: 'unreachable' })
+    } finally {
+      note.mockRestore()
+      written.resolve()
+      await Promise.all([here.stop(5_000), killed.stop(5_000)])
     }
   })
 

@@ -30,7 +30,7 @@ beforeAll(async () => {
   queue = new JobQueue(db, log, { supervise: true })
   await queue.start()
   dataDir = mkdtempSync(join(tmpdir(), 'rewardops-abilities-'))
-  const launch = { dataDir, env: environment({}), servers: [], allowCalls: false }
+  const launch = { dataDir, env: environment({}), servers: [], allowCalls: false, processId: 0 }
   const timings = { asleepWithinMs: 300, asleepLookMs: 20, drainLookMs: 20 }
   manager = new RewardModelManager({ db, control, queue, log, launch, timings })
 })

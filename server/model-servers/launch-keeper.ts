@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { rmSync } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
-import { markOf, type ProcessMark } from '../store/postgres/processes.ts'
+import { inspectProcess, markOf, type ProcessMark } from '../store/postgres/processes.ts'
 import { LaunchLog } from './launch-log.ts'
 import {
   type KeeperOptions,
@@ -76,7 +76,8 @@ async function keep(): Promise<void> {
     // Without free file descriptors, Node creates no streams and emits `error` after this turn of the event loop.
     await once(child, 'spawn')
     const record: LaunchRecord = {
-      ...(markOf(child.pid as number) ?? { pid: child.pid as number, startedAt: '' }),
+      pid: child.pid as number,
+      startedAt: inspectProcess(child.pid as number)?.startedAt ?? '',
       keeper: markOf(process.pid) as ProcessMark,
       fingerprint,
     }

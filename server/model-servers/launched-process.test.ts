@@ -8,8 +8,8 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { runWithFewFiles } from '../../testkit/processes/child.ts'
 import { itInFullRun } from '../../testkit/service/full-run.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import { isRunning } from '../store/postgres/processes.ts'
-import { type LaunchRecord, readRecord } from './launch-record.ts'
+import { isRunning, markOf } from '../store/postgres/processes.ts'
+import { type LaunchRecord, livingOwner, readRecord, writeRecord } from './launch-record.ts'
 import {
   claimLaunched,
   endLeftovers,
@@ -70,12 +70,15 @@ const running = (what = 'a launched process') =>
     PATIENCE_MS,
   )
 
-async function launchedByTheDead(adoptWithinMs: number): Promise<LaunchRecord> {
+async function launchedByTheDead(
+  adoptWithinMs: number,
+  argv: readonly string[] = COMMAND.argv,
+): Promise<LaunchRecord> {
   const file = join(dataDir, 'service.mjs')
   writeFileSync(
     file,
     `import { LaunchedProcess } from ${JSON.stringify(MODULE)}
-     LaunchedProcess.start(${JSON.stringify(folder)}, ${JSON.stringify(COMMAND)}, 1_000, ${adoptWithinMs})
+     LaunchedProcess.start(${JSON.stringify(folder)}, ${JSON.stringify({ ...COMMAND, argv })}, 1_000, ${adoptWithinMs})
      setInterval(() => {}, 1_000)`,
   )
   const service = spawn(process.execPath, [file], { stdio: 'inherit' })
@@ -147,7 +150,7 @@ test('a launched process that has no file descriptors reports the reason', () =>
 test('a launched process ends if its keeper cannot write its record', async () => {
   const argv = [...SILENT, dataDir]
   const launched = LaunchedProcess.start(folder, { ...COMMAND, argv }, 1_000)
-  // The keeper is still starting.
+  // The keeper gets the end of its command only after this turn of the event loop.
   rmSync(folder, { recursive: true })
   await launched.ended
   await waitFor('its end', () => !isMarkedRunning(), PATIENCE_MS)
@@ -168,12 +171,52 @@ test('the child processes of a launched process end if it is killed together wit
   await waitFor('the end of its child', () => !isMarkedRunning(), PATIENCE_MS)
 })
 
+test('a process that got the pid of a launched process is not killed', async () => {
+  const launched = LaunchedProcess.start(folder, COMMAND, 1_000)
+  const found = await running()
+  const other = spawn(SILENT[0] as string, SILENT.slice(1), { detached: true, stdio: 'ignore' })
+  const pid = other.pid as number
+  left.push(pid)
+  const exited = once(other, 'exit')
+  writeRecord(join(folder, 'rm.pid'), { ...found, pid, startedAt: 'earlier' })
+  process.kill(found.keeper.pid, 'SIGKILL')
+  await launched.ended
+  other.kill('SIGTERM')
+  expect(await exited).toEqual([null, 'SIGTERM'])
+})
+
 test('the end of a launched process is reported even if no file can be written or deleted', async () => {
   const launched = LaunchedProcess.start(folder, COMMAND, 1_000)
   const found = await running()
   mkdirSync(join(folder, 'rm.end'))
+  rmSync(join(folder, 'rm.pid'))
+  mkdirSync(join(folder, 'rm.pid', 'file'), { recursive: true })
   process.kill(found.pid, 'SIGKILL')
   expect(await launched.ended).toMatchObject({ signal: 'SIGKILL' })
+})
+
+test.each(['running', 'ended'])(
+  'the keeper of a launched process (%s) has ended before the next launch',
+  async (state) => {
+    // The keeper waits for the last output, because a process outside the group holds the pipe.
+    const script = `require('node:child_process').spawn(process.execPath, ${JSON.stringify([...SILENT.slice(1), dataDir])},
+      { detached: true, stdio: 'inherit' })
+    setInterval(() => {}, 1_000)`
+    const found = await launchedByTheDead(60_000, [process.execPath, '-e', script])
+    claimLaunched(dataDir)
+    await waitFor('its child', isMarkedRunning, PATIENCE_MS)
+    if (state === 'ended') {
+      process.kill(found.pid, 'SIGKILL')
+      await waitFor('its end', () => !isRunning(found), PATIENCE_MS)
+    }
+    await endLeftovers(folder, PATIENCE_MS, () => false)
+    expect(isRunning(found.keeper)).toBe(false)
+  },
+)
+
+test('a record that cannot be deleted does not prevent a start of the service', async () => {
+  mkdirSync(join(folder, 'rm.pid'), { recursive: true })
+  expect(await endLeftovers(folder, 1_000, () => false)).toEqual([])
 })
 
 test('a launched process ends if its keeper is killed', async () => {
@@ -198,6 +241,23 @@ test('a launched process is taken over from a dead service and stopped by the ne
   expect((await adopted.ended).signal).toBe('SIGTERM')
 })
 
+test('a launched process belongs to the service that takes it over without having claimed it', async () => {
+  await launchedByTheDead(60_000)
+  const adopted = LaunchedProcess.adopt(folder, 'rm') as LaunchedProcess
+  expect(livingOwner(folder, 'rm')).toEqual(markOf(process.pid))
+  await adopted.stop(5_000)
+})
+
+test('a launched process is taken over even if its new owner cannot be recorded', async () => {
+  const found = await launchedByTheDead(60_000)
+  rmSync(join(folder, 'rm.owner'))
+  mkdirSync(join(folder, 'rm.owner'))
+  claimLaunched(dataDir)
+  const adopted = LaunchedProcess.adopt(folder, 'rm') as LaunchedProcess
+  await adopted.stop(5_000)
+  expect(isRunning(found)).toBe(false)
+})
+
 test('a launched process is ended by the next start of the service if that would start a different one', async () => {
   const found = await launchedByTheDead(60_000)
   claimLaunched(dataDir)
@@ -218,11 +278,7 @@ itInFullRun('a launched process of a paused (SIGSTOP) service stays with it', as
   const found = await running()
   const halted = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' })
   try {
-    const mark = await waitFor('a process', async () => {
-      const { markOf } = await import('../store/postgres/processes.ts')
-      return markOf(halted.pid as number)
-    })
-    const { writeRecord } = await import('./launch-record.ts')
+    const mark = await waitFor('a process', () => markOf(halted.pid as number))
     writeRecord(join(folder, 'rm.owner'), mark)
     process.kill(halted.pid as number, 'SIGSTOP')
     const begun = performance.now()

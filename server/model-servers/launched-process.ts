@@ -3,7 +3,8 @@ import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { isRunning, markOf, type ProcessMark } from '../store/postgres/processes.ts'
+import { sendKill } from '../process-signals.ts'
+import { inspectProcess, isRunning, markOf, type ProcessMark } from '../store/postgres/processes.ts'
 import {
   type KeeperOptions,
   type LaunchCommand,
@@ -37,7 +38,7 @@ export function claimLaunched(dataDir: string): void {
   for (const name of namesIn(folder)) {
     const record = readRecord<LaunchRecord>(launchFile(folder, name, 'pid'))
     if (record !== null && isRunning(record.keeper) && livingOwner(folder, name) === null) {
-      own(folder, name)
+      claim(folder, name)
     }
   }
 }
@@ -91,6 +92,7 @@ export class LaunchedProcess {
   static adopt(folder: string, name: string): LaunchedProcess | null {
     const record = adoptable(folder, name)
     if (record === null) return null
+    claim(folder, name)
     const gone = (async () => {
       while (isRunning(record.keeper)) await pause(LOOK_MS, undefined, { ref: false })
       return null
@@ -122,7 +124,7 @@ export class LaunchedProcess {
     const tell = (signal: NodeJS.Signals) => {
       const record = this.#record()
       // The keeper notices the end of the server. A signal to the keeper too would signal the server twice.
-      if (record !== null && isRunning(record) && signalGroup(record.pid, signal)) return
+      if (record !== null && isRunning(record) && signalServer(record, signal)) return
       if (this.#keeper === null || !isRunning(this.#keeper)) return
       try {
         process.kill(this.#keeper.pid, signal)
@@ -145,12 +147,8 @@ export class LaunchedProcess {
     if (ended !== null) return ended
     // The keeper was killed. If its server was killed too, child processes of the server may still run.
     const record = this.#record()
-    if (record !== null) signalGroup(record.pid, 'SIGKILL')
-    try {
-      rmSync(launchFile(this.#folder, this.#name, 'pid'), { force: true })
-    } catch {
-      // The end is reported even if the file remains, so that the server is launched again.
-    }
+    if (record !== null) signalServer(record, 'SIGKILL')
+    removeRecord(this.#folder, this.#name)
     return { code: null, signal: 'SIGKILL', error, livedMs: 0, lastLines: [] }
   }
 }
@@ -166,21 +164,24 @@ export async function endLeftovers(
 ): Promise<string[]> {
   const ended = await Promise.all(
     namesIn(folder).map(async (name) => {
-      const file = launchFile(folder, name, 'pid')
-      const record = readRecord<LaunchRecord>(file)
-      if (record !== null && isRunning(record)) {
-        if (isOwnedByAnother(folder, name)) return []
-        if (isRunning(record.keeper) && isKept(name, record)) return []
-        signalGroup(record.pid, 'SIGTERM')
-        const until = performance.now() + withinMs
-        while (isRunning(record) && performance.now() < until) await pause(100)
-        signalGroup(record.pid, 'SIGKILL')
-        // A call may have launched the server again meanwhile.
-        if (readRecord<LaunchRecord>(file)?.pid === record.pid) rmSync(file, { force: true })
-        return [name]
+      const read = () => readRecord<LaunchRecord>(launchFile(folder, name, 'pid'))
+      const record = read()
+      const isLeft = () => record !== null && (isRunning(record) || isRunning(record.keeper))
+      if (record === null || !isLeft()) {
+        removeRecord(folder, name)
+        return []
       }
-      rmSync(file, { force: true })
-      return []
+      if (isOwnedByAnother(folder, name)) return []
+      if (isRunning(record) && isRunning(record.keeper) && isKept(name, record)) return []
+      signalServer(record, 'SIGTERM')
+      // A keeper that ends later would replace the files of the next launch.
+      const until = performance.now() + withinMs
+      while (isLeft() && performance.now() < until) await pause(100)
+      signalServer(record, 'SIGKILL')
+      if (isRunning(record.keeper)) sendKill(record.keeper.pid)
+      // A call may have launched the server again meanwhile.
+      if (read()?.pid === record.pid) removeRecord(folder, name)
+      return [name]
     }),
   )
   return ended.flat()
@@ -199,9 +200,38 @@ export function isOwnedByAnother(folder: string, name: string): boolean {
   return owner !== null && owner.pid !== process.pid
 }
 
+/**
+ * Sends a signal to the process group of a launched server, which may have ended. Returns false if the group does not
+ * exist.
+ */
+function signalServer({ pid, startedAt }: LaunchRecord, signal: NodeJS.Signals): boolean {
+  try {
+    const found = inspectProcess(pid)
+    // A pid is not reused while its group exists, so a later process with this pid leads another group.
+    if (found !== null && found.startedAt !== startedAt) return false
+  } catch {
+    // The process table cannot be read now.
+  }
+  return signalGroup(pid, signal)
+}
+
+/** Deletes the record of an ended process. A file that cannot be deleted must not prevent launches. */
+function removeRecord(folder: string, name: string): void {
+  try {
+    rmSync(launchFile(folder, name, 'pid'), { force: true })
+  } catch {}
+}
+
 function own(folder: string, name: string): void {
   const mark = markOf(process.pid)
   if (mark !== null) writeRecord(launchFile(folder, name, 'owner'), mark)
+}
+
+/** Owns a running process. If that cannot be recorded, its keeper ends the process, and the service starts another. */
+function claim(folder: string, name: string): void {
+  try {
+    own(folder, name)
+  } catch {}
 }
 
 function namesIn(folder: string): string[] {

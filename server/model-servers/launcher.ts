@@ -58,8 +58,8 @@ export interface LaunchOptions {
   env: NodeJS.ProcessEnv
   servers: readonly LaunchServerInput[]
   allowCalls: boolean
-  /** Id of this server process. Unset if no other server process can exist. */
-  processId?: number
+  /** Id of this server process. */
+  processId: number
 }
 
 interface Supervised {
@@ -89,12 +89,17 @@ export class ServerLauncher {
   readonly #running = new Map<string, Supervised>()
   /** The last launch or end of each server, by server name. The server's next launch or end waits for it. */
   readonly #turns = new Map<string, Promise<unknown>>()
-  #stopping = false
+  /** While the service stops: the time (`performance.now()`) at which servers that still run get SIGKILL. */
+  #killAtMs: number | null = null
 
   constructor(context: ModelsContext, options: LaunchOptions) {
     this.#o = context
     this.#options = options
     this.#folder = launchFolder(options.dataDir)
+  }
+
+  get #stopping(): boolean {
+    return this.#killAtMs !== null
   }
 
   async start(): Promise<void> {
@@ -162,9 +167,8 @@ export class ServerLauncher {
    * `outageMs`: time for which reads are retried during an outage.
    */
   async #hostElsewhere({ launch }: ServerRow, outageMs = 0): Promise<string | null> {
-    const { processId } = this.#options
     const of = launch?.processId
-    if (processId === undefined || of === undefined || of === processId) return null
+    if (of === undefined || of === this.#options.processId) return null
     const read = () => throughOutage(() => lastServerReport(this.#o.db, of), { forMs: outageMs })
     const first = await read()
     if (first?.process_host === PROCESS_HOST && !processLives(first.pid)) return null
@@ -301,19 +305,23 @@ export class ServerLauncher {
   }
 
   async stop(withinMs: number): Promise<void> {
-    this.#stopping = true
+    const killAtMs = performance.now() + withinMs - RECORD_MS
+    this.#killAtMs = killAtMs
     await Promise.all([
-      ...this.#turns.values(),
-      ...[...this.#running.values()].map(async (supervised) => {
-        supervised.stopping = true
-        clearTimeout(supervised.timer)
-        // The server's state changes before its process ends, because workers on other machines may still send calls to
-        // the server.
-        await withTimeout(this.#gone(supervised.id), RECORD_MS).catch(() => {})
-        const leftMs = Math.max(0, withinMs - RECORD_MS)
-        await supervised.process?.stop(Math.min(leftMs, this.#o.timings.stopWithinMs))
-      }),
+      // A turn may wait for a query that the database does not answer.
+      withTimeout(Promise.all(this.#turns.values()), withinMs),
+      ...[...this.#running.values()].map((one) => this.#endWithService(one, killAtMs)),
     ])
+  }
+
+  async #endWithService(supervised: Supervised, killAtMs: number): Promise<void> {
+    supervised.stopping = true
+    clearTimeout(supervised.timer)
+    // The server's state changes before its process ends, because workers on other machines may still send calls to the
+    // server.
+    await withTimeout(this.#gone(supervised.id), RECORD_MS).catch(() => {})
+    const leftMs = Math.max(0, killAtMs - performance.now())
+    await supervised.process?.stop(Math.min(leftMs, this.#o.timings.stopWithinMs))
   }
 
   async #gone(id: number): Promise<void> {
@@ -325,8 +333,7 @@ export class ServerLauncher {
 
   /** Whether the latest launch of a server was by this service. If not, the server's row describes another process. */
   #isOurs(row: ServerRow | undefined): row is ServerRow {
-    const { processId } = this.#options
-    return row?.launch != null && (processId === undefined || row.launch.processId === processId)
+    return row?.launch?.processId === this.#options.processId
   }
 
   /** The last lines of a launched server's output. @throws RewardOpsError `server_not_launched` */
@@ -342,9 +349,9 @@ export class ServerLauncher {
 
   /**
    * Continues a server of the servers file or of an earlier run: takes over or starts its process, or marks the server
-   * as unreachable. A server that is no longer in the file is removed. Returns false, without a change, if a service
-   * already runs the server, or if the stored launch is neither `before` nor this service's own. (An attempt that an
-   * outage interrupted may have stored this service's launch.)
+   * as unreachable. A server that is no longer in the file is removed. Returns false, without a change, if this service
+   * is stopping, if a service already runs the server, or if the stored launch is neither `before` nor this service's
+   * own. (An attempt that an outage interrupted may have stored this service's launch.)
    */
   #resume(name: string, before: StoredLaunch | null | undefined): Promise<boolean> {
     return this.#inTurn(name, async () => {
@@ -389,7 +396,7 @@ export class ServerLauncher {
       model: input.model ?? null,
       complete:
         Object.keys(input.env).length === 0 && argv.every((word, i) => word === input.command[i]),
-      ...this.#launcher(),
+      processId: this.#options.processId,
     }
     // Until the server reports its model, the server's name is stored as the model. No batch requests a model of that
     // name.
@@ -416,11 +423,6 @@ export class ServerLauncher {
     })
     this.#spawn(this.#supervise(id, input, true))
     return id
-  }
-
-  #launcher(): Pick<StoredLaunch, 'processId'> {
-    const { processId } = this.#options
-    return processId === undefined ? {} : { processId }
   }
 
   #supervise(id: number, input: LaunchServerInput, canRestart: boolean): Supervised {
@@ -450,7 +452,8 @@ export class ServerLauncher {
     const { registry, log } = this.#o
     // First, the row is changed to name this service, because only the service that the row names records the end of
     // the process.
-    await registry.launchedBy(row.id, { ...(row.launch as StoredLaunch), ...this.#launcher() })
+    const launch = { ...(row.launch as StoredLaunch), processId: this.#options.processId }
+    await registry.launchedBy(row.id, launch)
     // The settings excluded below keep their stored values. The process was probed with them, and a user may have set
     // `selfTestOverride` after the launch.
     const { apiKey, chatTemplate, namedRoute, label, selfTestOverride, ...settings } =
@@ -465,8 +468,11 @@ export class ServerLauncher {
     })
     const process = LaunchedProcess.adopt(this.#folder, row.name)
     if (process === null) return false
-    this.#watchEnd(this.#supervise(row.id, input, complete), process)
+    const supervised = this.#supervise(row.id, input, complete)
+    this.#watchEnd(supervised, process)
     log.info({ server: row.name, pid }, 'took over a launched server')
+    // The service may have begun to stop during the writes. The stop does not end this process.
+    if (this.#killAtMs !== null) await this.#endWithService(supervised, this.#killAtMs)
     return true
   }
 

@@ -82,7 +82,7 @@ export class RewardModelManager {
       registry: new ServerRegistry(db),
       locks: new ServerLocks(options.control),
       timings: { ...MODEL_TIMINGS, ...options.timings },
-      processId: launch.processId ?? 0,
+      processId: launch.processId,
       isTurn: options.isTurn,
     }
     this.#trust = new ScoreTrust(this.#o)
