@@ -118,9 +118,9 @@ itInFullRun(
     const run = async (...more: string[]) =>
       startCli(['plan', ...more], { REWARDOPS_URL: service.url }).ended
     const { stdout } = await run('--reward', '0.002-0.02', '--concurrency', '64')
-    expect(stdout).toContain('64 concurrent rewards: no gain from any strategy')
+    expect(stdout).toContain('64 concurrent rewards. No strategy saves 1 % or more.')
     const theirs = await run()
-    expect(theirs.stdout).toContain('256 concurrent rewards: recommended strategy: both')
+    expect(theirs.stdout).toContain('256 concurrent rewards. Recommended strategy: both.')
     expect(theirs.stdout).toMatch(/^barrier +6\d\d\.\d +4\d\d\.\d$/m)
     for (const [args, message] of [
       [['--reward', '40-1'], '--reward 40-1: expected seconds'],

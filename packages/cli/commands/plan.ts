@@ -123,7 +123,7 @@ export const command = defineCommand({
     )
     for (const column of plan.columns) {
       output.line('')
-      output.line(`${limitOf(column)}: ${verdictOf(column)}`)
+      output.line(`${limitOf(column)}. ${verdictOf(column)}`)
       output.table(
         ['STRATEGY', right('STEP TIME, S'), right('REWARD WAIT, S'), right('SAVING')],
         column.strategies.map((one) => [
@@ -138,16 +138,18 @@ export const command = defineCommand({
 })
 
 function limitOf({ limit, servers }: PlannedColumn): string {
-  const at = limit === null ? 'no limit' : `${limit} concurrent rewards`
-  return servers === 1 ? at : `${servers} servers, ${at}${limit === null ? '' : ' each'}`
+  if (limit === null) return servers === 1 ? 'No limit' : `${servers} servers without a limit`
+  return servers === 1
+    ? `${limit} concurrent rewards`
+    : `${servers} servers, ${limit} concurrent rewards each`
 }
 
 function verdictOf(column: PlannedColumn): string {
   const why = column.boundBy === 'trainer' ? 'the trainer time' : 'the reward time'
-  const bound = `the lower bound is ${seconds(column.boundMs)} s, set by ${why}`
-  return column.noGain
-    ? `no gain from any strategy; ${bound}`
-    : `recommended strategy: ${column.best}; ${bound}`
+  const advice = column.noGain
+    ? 'No strategy saves 1 % or more'
+    : `Recommended strategy: ${column.best}`
+  return `${advice}. The step time is at least ${seconds(column.boundMs)} s, because of ${why}.`
 }
 
 function seconds(ms: number): string {
