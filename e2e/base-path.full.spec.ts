@@ -114,7 +114,7 @@ for (const kind of Object.keys(ports) as Kind[]) {
     await expect(pageHeader(page)).toContainText(run)
 
     await page.keyboard.press('ControlOrMeta+k')
-    await page.getByPlaceholder('Run, b12').fill(batchId)
+    await page.getByRole('combobox', { name: 'Search pages and actions' }).fill(batchId)
     await expect(page.getByRole('option').first()).toContainText(batchId)
     await page.keyboard.press('Enter')
     await page.waitForURL(`${address}/batches/${batchId}`)
