@@ -45,6 +45,11 @@ export function payloadOf(name: NotificationName, id: number | string = ''): str
   return `${NOTIFICATIONS[name]}${id}`
 }
 
+/** SQL that notifies every process. `id` is the SQL of the id, for notifications that carry one. */
+export function notifySql(name: NotificationName, id?: string): string {
+  return `pg_notify('${CHANNEL}', '${payloadOf(name)}'${id === undefined ? '' : ` || ${id}`})`
+}
+
 /** Notifies every process, at the commit if the client is in a transaction. */
 export async function notify(
   client: Pick<ClientBase, 'query'>,

@@ -1,5 +1,5 @@
 import type { ServerState } from '../contract/servers.ts'
-import { CHANNEL, notify, payloadOf } from './channels.ts'
+import { notify, notifySql } from './channels.ts'
 import { databaseNow } from './clock.ts'
 import type { Database } from './database.ts'
 import { Prisma } from './generated/prisma/client.ts'
@@ -218,7 +218,7 @@ export class ServerRegistry {
        event as (
          insert into server_event (server_id, "from", "to", cause, kind)
          select $1, state, 'removed', $2, 'state' from removed)
-       select pg_notify('${CHANNEL}', '${payloadOf('serversChanged')}') from removed`,
+       select ${notifySql('serversChanged')} from removed`,
       [id, cause],
     )
   }

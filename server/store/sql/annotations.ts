@@ -1,5 +1,5 @@
 import { MAX_LISTED_ANNOTATIONS } from '../../contract/annotations.ts'
-import { CHANNEL, payloadOf } from '../channels.ts'
+import { notifySql } from '../channels.ts'
 import type { Client, Database } from '../database.ts'
 import type { SampleKey } from './sample-texts.ts'
 
@@ -17,7 +17,7 @@ export interface AnnotationRow {
 }
 
 const COLUMNS = 'id, batch_id, idx, label, note, author, created_at, updated_at'
-const NOTIFY_BATCH = `pg_notify('${CHANNEL}', '${payloadOf('batchChanged')}' || batch_id)`
+const NOTIFY_BATCH = notifySql('batchChanged', 'batch_id')
 
 export async function annotationsOf(
   db: Database,
@@ -87,8 +87,8 @@ export async function addAnnotations(
         annotation.author,
       ],
     )
-    await client.query(`select pg_notify('${CHANNEL}', n) from unnest($1::text[]) n`, [
-      [...new Set(existing.map((s) => payloadOf('batchChanged', s.batch_id)))].slice(0, 20),
+    await client.query(`select ${NOTIFY_BATCH} from unnest($1::int[]) batch_id`, [
+      [...new Set(existing.map((s) => s.batch_id))].slice(0, 20),
     ])
     return { ids: rows.map(({ id }) => id), existing: existing.length }
   })

@@ -1,4 +1,4 @@
-import { CHANNEL, payloadOf } from '../channels.ts'
+import { notifySql } from '../channels.ts'
 import type { Client, Database } from '../database.ts'
 import { GONE_AFTER_MS } from '../schema-version.ts'
 
@@ -51,7 +51,7 @@ export async function reportProcess(
                   state = case when state = 'dead' and not $4 then state else $3 end,
                   ended_at = case when $4 then null else ended_at end
                 where id = $1 returning state, ended_at)
-     select pg_notify('${CHANNEL}', '${payloadOf('workersChanged')}'), clock_timestamp() as now, ${OLDEST_VERSION} as oldest,
+     select ${notifySql('workersChanged')}, clock_timestamp() as now, ${OLDEST_VERSION} as oldest,
        (select (1000 * extract(epoch from clock_timestamp() - ended_at))::float8
         from r where state = 'dead') as "deadForMs"`,
     [id, JSON.stringify(stats), state, mayRevive],

@@ -8,7 +8,7 @@ import {
   settingsOf,
 } from '../../contract/servers.ts'
 import { ADVISORY_LOCKS } from '../advisory-locks.ts'
-import { CHANNEL, payloadOf } from '../channels.ts'
+import { notifySql } from '../channels.ts'
 import type { Database } from '../database.ts'
 import type { Server } from '../generated/prisma/client.ts'
 
@@ -160,7 +160,7 @@ export async function changeState(
      event as (
        insert into server_event (server_id, "from", "to", cause, evidence, kind)
        select $1, "from", $2, $3, $5::jsonb, 'state' from changed)
-     select "from", pg_notify('${CHANNEL}', '${payloadOf('serversChanged')}') from changed`,
+     select "from", ${notifySql('serversChanged')} from changed`,
     [
       id,
       to,
