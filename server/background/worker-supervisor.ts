@@ -218,10 +218,7 @@ export async function requeueOrphans(
   queue: JobQueue,
   isEmbedded: boolean,
 ): Promise<number> {
-  if (!isEmbedded) {
-    return requeueSilent(db, queue, await processesToCheck(db, PROCESS_HOST), true)
-  }
-  const rows = await silentProcesses(db, 0)
+  const rows = await (isEmbedded ? silentProcesses(db, 0) : processesToCheck(db, PROCESS_HOST))
   const gone = rows.filter(({ host, pid }) => !hasThisPidSpace(host) || !processLives(pid))
   return requeueJobsOf(db, queue, gone, true)
 }
