@@ -115,6 +115,16 @@ def refusal(status, reason, **more):
     return status, {}, {"error": {"message": "It is so.", "data": data}}
 
 
+def stored_after(gate):
+    """An answer to a submit that comes once `gate` is open."""
+
+    def answer():
+        gate.wait(30)
+        return STORED
+
+    return answer
+
+
 def called_of(web):
     return [path.split("batches.")[1] for path, _, _ in web.requests]
 
@@ -431,10 +441,6 @@ class Errors(unittest.TestCase):
     def test_a_batch_is_cancelled_if_its_submit_is_cancelled(self):
         gate = threading.Event()
 
-        def late():
-            gate.wait(30)
-            return STORED
-
         async def cancelled(web, **submit):
             async with AsyncRewardOps(web.url, http=http) as client:
                 submitting = asyncio.ensure_future(client.submit([SAMPLE, SAMPLE], **submit))
@@ -447,7 +453,7 @@ class Errors(unittest.TestCase):
 
         for http in TRANSPORTS:
             # The submit is cancelled while the first part, or the second one, has no answer.
-            for waits_at, answers in ((1, (late, DONE)), (2, (STORED, SILENCE, DONE))):
+            for waits_at, answers in ((1, (stored_after(gate), DONE)), (2, (STORED, SILENCE, DONE))):
                 for key in (None, "k"):
                     gate.clear()
                     with (
@@ -462,10 +468,6 @@ class Errors(unittest.TestCase):
 
     def test_a_cancelled_submit_cancels_its_batch_even_if_its_answer_comes_late(self):
         gate = threading.Event()
-
-        def late():
-            gate.wait(30)
-            return STORED
 
         async def cancelled(web):
             async with AsyncRewardOps(web.url, http=http) as client:
@@ -485,7 +487,7 @@ class Errors(unittest.TestCase):
                 self.subTest(http=http),
                 mock.patch("rewardops.bodies.PART_BYTES", 10),
                 mock.patch("rewardops.client.GRACE_S", 0.05),
-                Web(late, DONE, look=session()) as web,
+                Web(stored_after(gate), DONE, look=session()) as web,
             ):
                 asyncio.run(asyncio.wait_for(cancelled(web), 30))
                 self.assertEqual(called_of(web), ["submit", "cancel"])

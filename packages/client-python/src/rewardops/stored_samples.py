@@ -298,9 +298,10 @@ class _Outage:
         self._warned = False
 
     def wait(self, broken: _Broken) -> None:
-        if time.monotonic() - self._since > self._outage_s:
+        silent_s = time.monotonic() - self._since
+        if silent_s > self._outage_s:
             raise broken.error from None
-        if not self._warned and time.monotonic() - self._since > QUIET_S:
+        if not self._warned and silent_s > QUIET_S:
             self._warned = True
             log.warning("%s Retrying for up to %g s.", broken.error, self._outage_s)
         self._tries += 1
