@@ -2,7 +2,11 @@ import { readFile } from 'node:fs/promises'
 import type { Socket } from 'node:net'
 import { endianness } from 'node:os'
 
-/** Tables of all TCP sockets in the network namespace. IPv6 sockets connected to 127.0.0.1 are in the second table. */
+/**
+ * Tables of all TCP sockets in the network namespace. IPv6 sockets connected to 127.0.0.1 are in the second table. It is
+ * read only for connections that are not in the first, because Linux walks its hash table of all sockets in each read.
+ * That takes 5 ms on a machine with 24 GiB of memory.
+ */
 const TABLES = ['/proc/net/tcp', '/proc/net/tcp6']
 /**
  * Number of reads before an entry counts as missing. A read is not a snapshot, so it may miss an entry that moves
@@ -29,12 +33,10 @@ export const HAS_PEER_OWNERS = process.platform === 'linux'
 
 /** Finds the owners of the other ends of connections. Connections that arrive during a read share the next read. */
 export class PeerOwners {
-  readonly #read: (file: string) => Promise<string>
-  #next: Promise<string[] | null> | null = null
-  #reading: Promise<unknown> = Promise.resolve()
+  readonly #tables: SharedTable[]
 
   constructor(read: (file: string) => Promise<string> = (file) => readFile(file, 'latin1')) {
-    this.#read = read
+    this.#tables = TABLES.map((file) => new SharedTable(() => read(file)))
   }
 
   /** Finds the owner of the other end of a connection. Never rejects. */
@@ -45,22 +47,35 @@ export class PeerOwners {
     if (remoteAddress === undefined || remotePort === undefined) {
       return { known: false, why: 'gone' }
     }
+    let why: 'gone' | 'unreadable' = 'unreadable'
     for (let look = 0; look < LOOKS; look++) {
-      const tables = await this.#tables()
-      if (tables === null) return { known: false, why: 'unreadable' }
-      const uid = uidIn(tables, { localAddress, localPort, remoteAddress, remotePort })
-      if (uid !== null) return { known: true, uid }
+      for (const table of this.#tables) {
+        const text = await table.read()
+        if (text === null) continue
+        why = 'gone'
+        const uid = uidIn(text, { localAddress, localPort, remoteAddress, remotePort })
+        if (uid !== null) return { known: true, uid }
+      }
     }
-    return { known: false, why: 'gone' }
+    return { known: false, why }
+  }
+}
+
+/** A table whose reads are shared. */
+class SharedTable {
+  readonly #read: () => Promise<string>
+  #next: Promise<string | null> | null = null
+  #reading: Promise<unknown> = Promise.resolve()
+
+  constructor(read: () => Promise<string>) {
+    this.#read = read
   }
 
-  /** Resolves to the tables, read after this call began, or to null if none can be read. */
-  #tables(): Promise<string[] | null> {
-    this.#next ??= this.#reading.then(async () => {
+  /** Resolves to the table, read after this call began, or to null if it cannot be read. */
+  read(): Promise<string | null> {
+    this.#next ??= this.#reading.then(() => {
       this.#next = null
-      const tables = await Promise.all(TABLES.map((file) => this.#read(file).catch(() => null)))
-      const readable = tables.filter((table) => table !== null)
-      return readable.length === 0 ? null : readable
+      return this.#read().catch(() => null)
     })
     this.#reading = this.#next
     return this.#next
@@ -68,23 +83,21 @@ export class PeerOwners {
 }
 
 /**
- * Returns the user who owns the other end of a connection, or null if it is not in the tables or no longer has an
+ * Returns the user who owns the other end of a connection, or null if it is not in the table or no longer has an
  * owner. A closed socket with data left to send is listed under user 0 without an inode.
  */
-export function uidIn(tables: readonly string[], connection: Connection): number | null {
+export function uidIn(table: string, connection: Connection): number | null {
   const { localAddress, localPort, remoteAddress, remotePort } = connection
   for (const [ours, theirs] of addressForms(localAddress, remoteAddress)) {
     const place = ` ${theirs}:${hexOf(remotePort, 4)} ${ours}:${hexOf(localPort, 4)} `
-    for (const table of tables) {
-      const at = table.indexOf(place)
-      if (at < 0) continue
-      const end = table.indexOf('\n', at)
-      const rest = table.slice(at + place.length, end < 0 ? undefined : end)
-      // Fields: state, queues, timer, retransmissions, user, timeout, inode.
-      const fields = rest.trim().split(/\s+/)
-      const [uid, inode] = [Number(fields[4]), Number(fields[6])]
-      if (Number.isInteger(uid) && Number.isInteger(inode) && inode > 0) return uid
-    }
+    const at = table.indexOf(place)
+    if (at < 0) continue
+    const end = table.indexOf('\n', at)
+    const rest = table.slice(at + place.length, end < 0 ? undefined : end)
+    // Fields: state, queues, timer, retransmissions, user, timeout, inode.
+    const fields = rest.trim().split(/\s+/)
+    const [uid, inode] = [Number(fields[4]), Number(fields[6])]
+    if (Number.isInteger(uid) && Number.isInteger(inode) && inode > 0) return uid
   }
   return null
 }
