@@ -23,10 +23,11 @@ import { sweepDeadWorkers } from './worker-supervisor.ts'
 const TICK_MS = 250
 /** An implicit batch (created by `samples.score`) closes after this long without a new sample. */
 export const IMPLICIT_SILENCE_MS = 60_000
-const DEAD_WORKERS_EVERY = 4
-const UNSETTLED_EVERY = 20
-const ORPHANS_EVERY = 8
-const PARTITIONS_EVERY = 4 * 600
+/** Ticks in a second. */
+const SECOND = 1_000 / TICK_MS
+const ORPHANS_EVERY = 2 * SECOND
+const UNSETTLED_EVERY = 5 * SECOND
+const PARTITIONS_EVERY = 600 * SECOND
 
 /** Periodic work on batches. Each step is safe to repeat and to run in two processes concurrently. */
 export class Sweeps {
@@ -83,11 +84,11 @@ export class Sweeps {
     const tick = this.#ticks++
     const steps: (() => Promise<unknown>)[] = [
       () => this.#endPastDeadlines(),
-      () => this.#closeSilent(),
       () => rollUpEnded(this.#db),
     ]
-    if (tick % DEAD_WORKERS_EVERY === 0) {
+    if (tick % SECOND === 0) {
       steps.push(
+        () => this.#closeSilent(),
         () => this.#requeueOfDeadWorkers(),
         () => this.#queuePostProcessing(),
       )

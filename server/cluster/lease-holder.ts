@@ -109,7 +109,8 @@ export class LeaseHolder {
   readonly #leases = new Map<string, Lease>()
   /** The last queued request of each resource. */
   readonly #turns = new Map<string, Promise<void>>()
-  readonly #timer: NodeJS.Timeout
+  /** Set while resources are leased. */
+  #timer: NodeJS.Timeout | undefined
   #closed = false
   #paused = false
 
@@ -118,7 +119,6 @@ export class LeaseHolder {
     this.#db = db
     this.#holderId = holderId
     this.#log = log
-    this.#timer = setInterval(() => this.#check(performance.now()), CHECK_MS)
   }
 
   /** While paused, no calls are dispatched; calls in flight may finish. */
@@ -153,6 +153,7 @@ export class LeaseHolder {
         this.#request(lease, 0)
       }
     } else {
+      if (!this.#closed) this.#timer ??= setInterval(() => this.#check(performance.now()), CHECK_MS)
       this.#leases.set(resource.name, {
         resource,
         slots: 0,
@@ -179,6 +180,7 @@ export class LeaseHolder {
     if (!lease) return
     clearTimers(lease)
     this.#leases.delete(name)
+    if (this.#leases.size === 0) this.#stopChecks()
     lease.resource.setSlots(0, 0)
     if (lease.slots > 0 || lease.isRequesting) this.#inTurn(name, () => this.#giveBack(lease))
   }
@@ -234,7 +236,7 @@ export class LeaseHolder {
 
   async close(): Promise<void> {
     this.#closed = true
-    clearInterval(this.#timer)
+    this.#stopChecks()
     this.#leases.forEach(clearTimers)
     // A request that is under way would create its lease again, and no process would release it.
     await Promise.all(this.#turns.values())
@@ -244,6 +246,11 @@ export class LeaseHolder {
   /** Sets the usable slots: none while paused, so that ended calls are not replaced. */
   #setSlots({ resource, untilMs }: Lease, slots: number, others?: number): void {
     resource.setSlots(this.#paused ? 0 : slots, untilMs, others)
+  }
+
+  #stopChecks(): void {
+    clearInterval(this.#timer)
+    this.#timer = undefined
   }
 
   #check(nowMs: number): void {

@@ -60,17 +60,14 @@ export class RatePermits {
   readonly #router: PermitRouter
   readonly #log: Logger
   readonly #limited = new Map<number, LimitedServer>()
-  readonly #pollTimer: NodeJS.Timeout
+  /** Set while servers have rate limits. */
+  #pollTimer: NodeJS.Timeout | undefined
   #closed = false
 
   constructor(db: Database, router: PermitRouter, log: Logger) {
     this.#db = db
     this.#router = router
     this.#log = log
-    this.#pollTimer = setInterval(() => {
-      for (const server of this.#limited.values()) this.#want(server)
-    }, POLL_MS)
-    this.#pollTimer.unref()
   }
 
   /** Adds a server or updates its limits; a server without limits is removed. */
@@ -82,6 +79,7 @@ export class RatePermits {
     const known = this.#limited.get(serverId)
     if (known) known.limits = limits
     else {
+      this.#startPolling()
       this.#limited.set(serverId, {
         id: serverId,
         limits,
@@ -98,6 +96,7 @@ export class RatePermits {
     if (!server) return
     clearTimeout(server.timer)
     this.#limited.delete(serverId)
+    if (this.#limited.size === 0) this.#stopPolling()
   }
 
   /** Requests permits for waiting samples, unless the next request is already scheduled. */
@@ -108,7 +107,7 @@ export class RatePermits {
 
   async close(): Promise<void> {
     this.#closed = true
-    clearInterval(this.#pollTimer)
+    this.#stopPolling()
     await Promise.all(
       [...this.#limited.values()].map(async (server) => {
         clearTimeout(server.timer)
@@ -117,6 +116,18 @@ export class RatePermits {
       }),
     )
     this.#limited.clear()
+  }
+
+  #startPolling(): void {
+    if (this.#closed) return
+    this.#pollTimer ??= setInterval(() => {
+      for (const server of this.#limited.values()) this.#want(server)
+    }, POLL_MS).unref()
+  }
+
+  #stopPolling(): void {
+    clearInterval(this.#pollTimer)
+    this.#pollTimer = undefined
   }
 
   #want(server: LimitedServer): void {

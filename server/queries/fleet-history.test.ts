@@ -202,7 +202,7 @@ it('has the capacity and event-loop delay of an idle worker, with one write for 
         ...{ jobsByPool: () => [], counters: new WorkerCounters(), inFlight: 0 },
         intake: { inUse: 0, capacity: 8 },
       },
-      loopDelay: { percentile: () => 13e6, max: 0, reset() {} },
+      loopDelay: { take: () => ({ p99Ms: 3, maxMs: 3 }) },
     } as unknown as ReportSources)
     const turn = () => new Promise((resolve) => setImmediate(resolve))
     report.start()

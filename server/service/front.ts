@@ -1,8 +1,8 @@
 import type { Server } from 'node:http'
 import type { Server as TlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
-import { monitorEventLoopDelay } from 'node:perf_hooks'
 import type { Config } from '../config.ts'
+import { EventLoopDelay } from '../event-loop-delay.ts'
 import { Access } from '../http/access.ts'
 import { createHealth } from '../http/health.ts'
 import { createListener, type Routes } from '../http/listener.ts'
@@ -39,8 +39,7 @@ export interface Front {
 
 /** Opens the port. @throws Error when the port is in use, or the certificate is wrong */
 export async function openFront(config: Config, log: Logger): Promise<Front> {
-  const loopDelay = monitorEventLoopDelay({ resolution: 10 })
-  loopDelay.enable()
+  const loopDelay = new EventLoopDelay()
   const health: Health = {
     notServing: 'the service is starting',
     unready: () => null,
@@ -58,11 +57,7 @@ export async function openFront(config: Config, log: Logger): Promise<Front> {
         postgres: health.postgresPid(),
         workers: health.workerPids(),
       }),
-      eventLoopMaxMs() {
-        const ms = Math.max(0, loopDelay.max / 1e6 - 10)
-        loopDelay.reset()
-        return Math.round(ms * 10) / 10
-      },
+      eventLoopMaxMs: () => Math.round(loopDelay.take().maxMs * 10) / 10,
     }),
     trpc: null,
     proxy: null,

@@ -94,7 +94,8 @@ export class Intake {
   readonly #log: Logger
   readonly #pools = new Map<string, PoolState>()
   readonly #timer: NodeJS.Timeout
-  readonly #rateTimer: NodeJS.Timeout
+  /** Set while samples end often enough to claim some ahead. */
+  #rateTimer: NodeJS.Timeout | undefined
   #textChars = 0
   #paused = false
   #halted = false
@@ -106,7 +107,6 @@ export class Intake {
     this.#host = host
     this.#log = log
     this.#timer = setInterval(() => this.#poll(), POLL_MS)
-    this.#rateTimer = setInterval(() => this.#measureRates(), RATE_EVERY_MS)
     this.add(INTERACTIVE_POOL, null)
     this.add(RULES_POOL, null)
     this.add(FUNCTIONS_POOL, null)
@@ -155,7 +155,10 @@ export class Intake {
     const pool = this.#pools.get(name)
     if (pool) {
       pool.inUse += samples
-      if (samples < 0) pool.ended -= samples
+      if (samples < 0) {
+        pool.ended -= samples
+        this.#rateTimer ??= setInterval(() => this.#measureRates(), RATE_EVERY_MS)
+      }
     }
     this.#textChars += textChars
     if (samples < 0) this.pump(name)
@@ -257,12 +260,17 @@ export class Intake {
   }
 
   #measureRates(): void {
+    let hasRate = false
     for (const pool of this.#pools.values()) {
       // Without samples, the rate falls slowly, because the next batch is seldom slower.
       const weight = pool.inUse === 0 && pool.ended === 0 ? IDLE_WEIGHT : 0.3
       pool.rate += weight * (pool.ended / RATE_EVERY_MS - pool.rate)
       pool.ended = 0
+      hasRate ||= pool.rate * AHEAD_MS >= 1
     }
+    if (hasRate) return
+    clearInterval(this.#rateTimer)
+    this.#rateTimer = undefined
   }
 
   async #fetch(pool: PoolState, capacity: number): Promise<void> {

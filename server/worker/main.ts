@@ -1,10 +1,10 @@
-import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { ProcessRow } from '../cluster/process-row.ts'
 import { SharedServers } from '../cluster/shared-servers.ts'
 import { loadConfig, loadWorkerHandover } from '../config.ts'
 import type { DirectScoreMessage, ForgetScoreMessage } from '../contract/direct-score.ts'
 import type { EndedMessage } from '../contract/ended-message.ts'
 import type { LocalSandbox, SandboxMessage } from '../contract/sandbox.ts'
+import { EventLoopDelay } from '../event-loop-delay.ts'
 import { createLogger, type Logger } from '../log.ts'
 import { FunctionPool } from '../rewards/functions/function-pool.ts'
 import { planFunctions } from '../rewards/functions/plan-functions.ts'
@@ -144,10 +144,8 @@ async function main(): Promise<void> {
     else if (message.type === 'forget') direct.forget(message.id)
   })
   row.onDeclaredDead = (atMs) => worker.giveUpJobs(atMs)
-  const loopDelay = monitorEventLoopDelay({ resolution: 10 })
-  loopDelay.enable()
   const report = new WorkerReport({
-    ...{ db, row, queue, worker, servers, loopDelay, log },
+    ...{ db, row, queue, worker, servers, loopDelay: new EventLoopDelay(), log },
     functionProblem: functions.problem,
   })
   report.start()

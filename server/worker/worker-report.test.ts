@@ -37,7 +37,7 @@ beforeEach(async () => {
       intake: { inUse: 0, capacity: 8 },
     },
     servers: { stats: () => ({}) },
-    loopDelay: { percentile: () => 0, max: 0, reset() {} },
+    loopDelay: { take: () => ({ p99Ms: 0, maxMs: 0 }) },
     log,
   } as unknown as ReportSources)
 })

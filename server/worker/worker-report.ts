@@ -1,7 +1,7 @@
-import type { monitorEventLoopDelay } from 'node:perf_hooks'
 import type { ProcessRow } from '../cluster/process-row.ts'
 import type { SharedServers } from '../cluster/shared-servers.ts'
 import type { WorkerStats } from '../contract/worker-stats.ts'
+import type { EventLoopDelay } from '../event-loop-delay.ts'
 import type { Logger } from '../log.ts'
 import type { Database } from '../store/database.ts'
 import type { JobQueue } from '../store/job-queue.ts'
@@ -35,7 +35,7 @@ export interface ReportSources {
   servers: SharedServers
   /** The reason why the worker takes no jobs of reward functions, or null if it takes them. */
   functionProblem: string | null
-  loopDelay: ReturnType<typeof monitorEventLoopDelay>
+  loopDelay: Pick<EventLoopDelay, 'take'>
   log: Logger
 }
 
@@ -160,14 +160,14 @@ export class WorkerReport {
     this.#lastTotal = scored + failed
     this.#rates.push(Math.round(rate * 10) / 10)
     if (this.#rates.length > HISTORY) this.#rates.shift()
+    const { p99Ms, maxMs } = loopDelay.take()
     const stats: WorkerStats = {
       samplesPerSecond: rate,
       inFlight: worker.inFlight,
       inUse: worker.intake.inUse,
       capacity: worker.intake.capacity,
-      // The histogram measures the intervals of a 10 ms timer; the excess is delay.
-      eventLoopP99Ms: Math.max(0, loopDelay.percentile(99) / 1e6 - 10),
-      eventLoopMaxMs: Math.max(0, loopDelay.max / 1e6 - 10),
+      eventLoopP99Ms: p99Ms,
+      eventLoopMaxMs: maxMs,
       rssBytes: process.memoryUsage.rss(),
       scoredTotal: scored,
       failedTotal: failed,
@@ -175,7 +175,6 @@ export class WorkerReport {
       servers: servers.stats(),
       functionProblem: this.#o.functionProblem,
     }
-    loopDelay.reset()
     this.#load.loopP99Ms = Math.max(this.#load.loopP99Ms, stats.eventLoopP99Ms)
     return stats
   }
