@@ -46,25 +46,25 @@ function About({ about }: { about: AboutDto }) {
         <Figure
           label="Postgres"
           value={about.postgresVersion.split(' ')[0]}
-          detail={about.embedded ? 'embedded' : 'set by DATABASE_URL'}
+          detail={about.embedded ? 'Embedded' : 'Set by DATABASE_URL'}
         />
         <Figure
           label="Database"
           value={database.value}
           unit={database.unit}
-          detail="including indexes"
+          detail="Including indexes"
         />
         <Figure
           label="Data folder"
           value={folder.value}
           {...(about.dataDirBytes === null ? {} : { unit: folder.unit })}
-          detail={about.dataDirBytes === null ? 'partly unreadable' : 'all files'}
+          detail={about.dataDirBytes === null ? 'Partly unreadable' : 'All files'}
         />
         <Figure
           label="Uptime"
           value={running.value}
           unit={running.unit}
-          detail={`since ${dateTime(Date.parse(about.startedAt))}`}
+          detail={`Since ${dateTime(Date.parse(about.startedAt))}`}
         />
         <Figure
           label="Function isolation"
@@ -74,7 +74,7 @@ function About({ about }: { about: AboutDto }) {
         />
       </FigureStrip>
       <div className="grid lg:grid-cols-2">
-        <Section title="Largest tables" note="including indexes">
+        <Section title="Largest tables" note="Including indexes">
           <Scroll label="Largest tables">
             <table className="grid-table">
               <ColumnHeads
@@ -104,7 +104,7 @@ function About({ about }: { about: AboutDto }) {
         </Section>
         <Section
           title="Active settings"
-          note="environment variables, read at start-up"
+          note="Environment variables, read at start-up"
           className="border-t lg:border-t-0 lg:border-l"
         >
           <Scroll label="Active settings">
