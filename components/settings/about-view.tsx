@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import type { AboutDto } from '../../server/contract/about.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatBytes, formatDuration } from '../format/numbers.ts'
+import { capitalized } from '../format/text.ts'
 import { dateTime } from '../format/time.ts'
 import { useNow } from '../live/live-provider.tsx'
 import { ColumnHeads } from '../ui/column-heads.tsx'
@@ -69,8 +70,8 @@ function About({ about }: { about: AboutDto }) {
         <Figure
           label="Function isolation"
           hint={[ISOLATION_TEXT[isolation.level], ...isolation.missing].join(' ')}
-          value={isolation.level}
-          detail={isolation.how}
+          value={capitalized(isolation.level)}
+          detail={capitalized(isolation.how)}
         />
       </FigureStrip>
       <div className="grid lg:grid-cols-2">
