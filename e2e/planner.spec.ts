@@ -58,7 +58,7 @@ const VIEWS: View[] = [
     path: () => '/planner?steps=3',
     async make(page) {
       await page.getByRole('button', { name: 'as a table' }).click()
-      await expect(page.getByRole('cell', { name: 'reward wait' }).first()).toBeVisible()
+      await expect(page.getByRole('cell', { name: 'Reward wait' }).first()).toBeVisible()
     },
   },
   {
@@ -114,14 +114,14 @@ test('a column header selects the drawn steps, also by keyboard', { tag: '@full'
   page,
 }) => {
   await page.goto(`${service.url}/planner`)
-  const column = page.getByRole('button', { name: 'no limit' })
+  const column = page.getByRole('button', { name: 'No limit' })
   await expect(column).toHaveAttribute('aria-pressed', 'false')
   await column.focus()
   await page.keyboard.press('Enter')
   await expect(column).toHaveAttribute('aria-pressed', 'true')
   await expect(planned(page)).toContainText('Without a limit, the step time is 203.0 s')
   await expect(
-    page.getByRole('img', { name: 'Off-policy + pipeline: step time 203.0 s' }),
+    page.getByRole('img', { name: 'Off-policy + pipeline. Step time 203.0 s' }),
   ).toBeVisible()
   await expect(page).toHaveURL(/show=nonex1/)
 })

@@ -99,7 +99,7 @@ const VIEWS: View[] = [
     path: `/rewards?view=try&reward=${encodeURIComponent('{"model":"judge","judge":"rating-1-10"}')}`,
     async make(page) {
       await score(page)
-      await expect(tried(page)).toContainText('reply, parsed by bracketed')
+      await expect(tried(page)).toContainText('Reply, parsed by bracketed')
     },
   },
   {
@@ -179,7 +179,7 @@ test('shows a model’s request, a judge’s reply, and the components of a comp
   await score(page)
   await expect(tried(page)).toContainText('/classify')
   await expect(tried(page)).toContainText('scorer-0')
-  await expect(tried(page)).toContainText('attempt 1')
+  await expect(tried(page)).toContainText('Attempt 1')
 
   await choose(page.getByRole('combobox', { name: 'Scored by', exact: true }), 'judge (judge)')
   await choose(page.getByLabel('Judge template'), 'pair-against-reference')
@@ -304,7 +304,7 @@ test('suggests the key for a typo; the reward is copied, and opened in the playg
     )
   await page.keyboard.press('Control+Enter')
   const typo = page.locator('[data-key="reward_model.reward_manger"]')
-  await expect(typo).toContainText('unknown')
+  await expect(typo).toContainText('Unknown')
   await expect(typo).toContainText('did you mean reward_model.reward_manager?')
   await expect(page.getByRole('region', { name: 'Problems' })).toContainText(
     'reward_model.reward_manager?',

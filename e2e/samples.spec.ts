@@ -99,7 +99,7 @@ test('a batch links to the samples of its no-signal groups, which are filtered b
   await expect(rowsOf(page)).toHaveCount(1)
   await rowsOf(page).click()
   const panel = page.locator(`[data-panel="${batchId}-0"]`)
-  await expect(panel.locator('[data-tool-result]')).toContainText('failed')
+  await expect(panel.locator('[data-tool-result]')).toContainText('Failed')
   await page.keyboard.press('Escape')
   await page.getByRole('button', { name: 'More filters' }).click()
   await choose(page.getByRole('combobox', { name: 'Group signal' }), 'all correct')

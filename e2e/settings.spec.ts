@@ -251,7 +251,7 @@ test.describe('settings', () => {
     await expect(page.getByRole('alert').filter({ hasText: 'whole days' })).toBeVisible()
     await page.getByLabel('Texts, days').fill('30')
     await page.getByRole('button', { name: 'Save', exact: true }).click()
-    await expect(page.getByText(/changed .* by configured key 1/)).toBeVisible()
+    await expect(page.getByText(/Changed .* by configured key 1/)).toBeVisible()
 
     const data = (run: string) => page.getByRole('button', { name: `Actions for ${run}` })
     await data('kept').click()

@@ -44,7 +44,7 @@ function DataSources({ batch }: { batch: BatchViewDto }) {
   return (
     <Section
       title="Data sources"
-      note={`${isCut(batch.dataSources) ? 'largest ' : ''}${formatCount(batch.dataSources.length)}`}
+      note={`${isCut(batch.dataSources) ? 'Largest ' : ''}${formatCount(batch.dataSources.length)}`}
     >
       <Scroll label="Data sources">
         <table className="grid-table">
@@ -257,7 +257,7 @@ function BatchRelations({
                         aria-label={`Compare with ${id}`}
                         className="text-xs text-accent hover:underline"
                       >
-                        compare
+                        Compare
                       </PageLink>
                     </span>
                   ))}

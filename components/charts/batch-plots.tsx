@@ -37,8 +37,8 @@ export function DistributionPlot({
         <Tip
           title={`${label} ${row.label}`}
           rows={[
-            { label: 'samples', value: formatCount(row.count) },
-            { label: 'share', value: row.share },
+            { label: 'Samples', value: formatCount(row.count) },
+            { label: 'Share', value: row.share },
           ]}
         />
       )}
@@ -64,10 +64,10 @@ export function CompletionPlot({ data, total }: { data: CompletionChartData; tot
       y={{ ticks: data.countTicks, domain: [0, Math.max(total, 1)], width: 44 }}
       tip={(point: { ms: number; groups: number }) => (
         <Tip
-          title={`after ${durationText(point.ms)}`}
+          title={`After ${durationText(point.ms)}`}
           rows={[
             {
-              label: 'groups completed',
+              label: 'Groups completed',
               value: `${formatCount(point.groups)} of ${formatCount(total)}`,
             },
           ]}

@@ -29,10 +29,10 @@ export function CdfPlot({ data, n }: { data: CdfData; n: number }) {
       right={12}
       tip={(at: CdfData['points'][number]) => (
         <Tip
-          title={`at most ${formatScore(at.value)}`}
+          title={`At most ${formatScore(at.value)}`}
           rows={[
-            { label: 'first', value: percentText(at.first), color: FIRST },
-            { label: 'second', value: percentText(at.second), color: SECOND },
+            { label: 'First', value: percentText(at.first), color: FIRST },
+            { label: 'Second', value: percentText(at.second), color: SECOND },
           ]}
         />
       )}
@@ -127,7 +127,7 @@ export function StepDeltaPlot({
       tip={(step) =>
         step.delta !== null && step.interval !== null
           ? [
-              { label: 'difference', value: formatScore(step.delta), color },
+              { label: 'Difference', value: formatScore(step.delta), color },
               {
                 label: '95 % CI',
                 value: `${formatScore(step.interval[0])} to ${formatScore(step.interval[1])}`,

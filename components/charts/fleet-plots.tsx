@@ -122,7 +122,7 @@ export function StackPlot<Row extends StackRow>({
             at={row.at}
             {...(events && { events })}
             title={`${timeText(row)}${row.isRunning ? ', in progress' : ''}`}
-            rows={shown.length > 0 ? shown : [{ label: 'none', value: '0' }]}
+            rows={shown.length > 0 ? shown : [{ label: 'None', value: '0' }]}
           />
         )
       }}
@@ -242,7 +242,7 @@ export function LatencyPlot({
           rows={[
             { label: 'p99', value: durationText(minute.p99Ms), color },
             { label: 'p50', value: durationText(minute.p50Ms), color },
-            { label: 'requests', value: formatCount(minute.requests) },
+            { label: 'Requests', value: formatCount(minute.requests) },
           ]}
         />
       )}
@@ -313,10 +313,10 @@ export function BalancePlot({ data }: { data: BalanceData }) {
         <Tip
           title={row.name}
           rows={[
-            { label: 'requests', value: row.requestText, color: hueOf('server', row.name) },
-            { label: 'capacity', value: row.capacityText, color: 'var(--ink-3)' },
+            { label: 'Requests', value: row.requestText, color: hueOf('server', row.name) },
+            { label: 'Capacity', value: row.capacityText, color: 'var(--ink-3)' },
             {
-              label: 'requests ÷ capacity',
+              label: 'Requests ÷ capacity',
               value: row.ratio === null ? '–' : row.ratio.toFixed(2),
             },
           ]}

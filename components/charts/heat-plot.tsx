@@ -67,8 +67,8 @@ export function HeatPlot({
             <Tip
               title={stepTitle(found, isTime ? timeOf(found.step) : null)}
               rows={[
-                { label: 'reward', value: found.row },
-                { label: 'share of samples', value: percentText(found.share) },
+                { label: 'Reward', value: found.row },
+                { label: 'Share of samples', value: percentText(found.share) },
               ]}
             />
             {marks

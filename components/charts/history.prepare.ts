@@ -48,11 +48,11 @@ type Times = Pick<
 export type EventKinds = readonly FleetEventDto['kind'][]
 
 const CAUSE_WORDS: Record<CallFailure, string> = {
-  fault: 'fault',
-  stall: 'timeout',
-  busy: 'busy',
-  corrupt: 'invalid response',
-  client: 'refused',
+  fault: 'Fault',
+  stall: 'Timeout',
+  busy: 'Busy',
+  corrupt: 'Invalid response',
+  client: 'Refused',
 }
 
 export function sumsOf(intervals: number, some: readonly (readonly number[])[]): number[] {

@@ -25,7 +25,7 @@ export function JointPlot({
   return (
     <figure
       className="relative h-full select-none"
-      aria-label={`Scores of ${formatCount(data.n)} samples: x is ${first}, y is ${second}`}
+      aria-label={`Scores of ${formatCount(data.n)} samples: x is first: ${first}, y is second: ${second}`}
     >
       <div className="absolute top-1 left-0" style={{ width: LEFT - 8, bottom: BOTTOM }}>
         <SideTicks ticks={data.secondTicks} />
@@ -98,9 +98,9 @@ export function JointPlot({
             <Tip
               title={plural(found.samples, 'sample')}
               rows={[
-                { label: 'first', value: found.first },
-                { label: 'second', value: found.second },
-                { label: 'share of samples', value: percentText(found.samples / data.n) },
+                { label: 'First', value: found.first },
+                { label: 'Second', value: found.second },
+                { label: 'Share of samples', value: percentText(found.samples / data.n) },
               ]}
             />
           </TipAt>
@@ -113,8 +113,8 @@ export function JointPlot({
         className="absolute right-3 bottom-0 flex h-4 justify-between gap-4 text-2xs text-ink-3"
         style={{ left: LEFT }}
       >
-        <span className="truncate">↑ {second}</span>
-        <span className="truncate">{first} →</span>
+        <span className="truncate">↑ Second: {second}</span>
+        <span className="truncate">First: {first} →</span>
       </p>
     </figure>
   )

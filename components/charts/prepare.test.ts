@@ -345,8 +345,8 @@ describe('the fleet over time', () => {
     const none = [0, 0, 0]
     const byCause = { fault: [0, 4, 0], stall: none, busy: [1, 0, 2], corrupt: none, client: none }
     const data = prepareCauses(times, byCause, [], [{ name: 'hedges', values: [0, 0, 9] }])
-    expect([data.names, data.lines]).toEqual([['fault', 'busy'], ['hedges']])
-    expect(data.rows.map((row) => [row['of:fault'], row['of:busy'], row['of:hedges']])).toEqual([
+    expect([data.names, data.lines]).toEqual([['Fault', 'Busy'], ['hedges']])
+    expect(data.rows.map((row) => [row['of:Fault'], row['of:Busy'], row['of:hedges']])).toEqual([
       [0, 1, 0],
       [4, 0, 0],
       [0, 2, 9],

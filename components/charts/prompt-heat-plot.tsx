@@ -58,10 +58,10 @@ export function PromptHeatPlot({
                 title={shortText(found.row.promptId ?? firstLine(found.row.preview))}
                 rows={[
                   {
-                    label: `step ${formatCount(found.row.steps[found.at] as number)}`,
+                    label: `Step ${formatCount(found.row.steps[found.at] as number)}`,
                     value: text(found.row.rates[found.at] as number),
                   },
-                  { label: 'visits', value: formatCount(found.row.steps.length) },
+                  { label: 'Visits', value: formatCount(found.row.steps.length) },
                 ]}
               />
             </TipAt>

@@ -42,7 +42,7 @@ export function PassSharesPlot({
                 value: percentText(step[level]),
                 color: PASS_COLOR[level],
               })),
-              { label: 'groups', value: formatCount(step.groups) },
+              { label: 'Groups', value: formatCount(step.groups) },
             ]
           : null
       }
@@ -86,7 +86,7 @@ export function ByKPlot({
                 value: text(step[`k:${k}`] ?? null),
                 color: kColor(data.ks, k),
               })),
-              { label: 'groups', value: formatCount(step.groups) },
+              { label: 'Groups', value: formatCount(step.groups) },
             ]
       }
     >
@@ -127,7 +127,7 @@ export function VisitsPlot({
       onStep={onVisit}
       tip={({ rate, interval, n }) => [
         {
-          label: data.passRates ? 'pass rate' : 'mean score',
+          label: data.passRates ? 'Pass rate' : 'Mean score',
           value: text(rate),
           color: 'var(--data-1)',
         },

@@ -1,10 +1,10 @@
 import type { PassLevel } from './prompt-steps.prepare.ts'
 
 export const PASS_LABEL: Record<PassLevel, string> = {
-  none: 'none passed',
-  some: 'below half',
-  most: 'half or more',
-  all: 'all passed',
+  none: 'None passed',
+  some: 'Below half',
+  most: 'Half or more',
+  all: 'All passed',
 }
 
 /** Colors of the pass levels. The first and last level have the colors of all-incorrect and all-correct groups. */

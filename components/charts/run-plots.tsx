@@ -92,21 +92,21 @@ function fanTip(step: FanStep, data: FanData, color: string): TipRow[] {
     ? []
     : step.mean !== null
       ? [
-          { label: 'mean', value: formatScore(step.mean), color },
-          ...(step.means === null ? [] : [{ label: 'step means', value: range(step.means) }]),
-          ...(step.smooth === null ? [] : [{ label: 'smoothed', value: formatScore(step.smooth) }]),
+          { label: 'Mean', value: formatScore(step.mean), color },
+          ...(step.means === null ? [] : [{ label: 'Step means', value: range(step.means) }]),
+          ...(step.smooth === null ? [] : [{ label: 'Smoothed', value: formatScore(step.smooth) }]),
           ...(data.isFewValued
             ? [{ label: '95 % CI of mean', value: range(step.interval) }]
             : [
-                { label: 'median', value: formatScore(step.median) },
+                { label: 'Median', value: formatScore(step.median) },
                 { label: '25th–75th percentile', value: range(step.middle) },
                 { label: '5th–95th percentile', value: range(step.most) },
               ]),
-          { label: 'min to max', value: range(step.all) },
+          { label: 'Min to max', value: range(step.all) },
           { label: 'n', value: formatCount(step.n) },
         ]
       : step.running !== null
-        ? [{ label: 'mean so far', value: formatScore(step.running), color }]
+        ? [{ label: 'Mean so far', value: formatScore(step.running), color }]
         : []
   const others = data.overlays.flatMap((name) => {
     const mean = step[`run:${name}`]
@@ -139,7 +139,7 @@ export function SignalsPlot({
                 value: percentText(step[signal]),
                 color: SIGNAL_COLOR[signal],
               })),
-              { label: 'groups', value: formatCount(step.groups) },
+              { label: 'Groups', value: formatCount(step.groups) },
             ]
           : null
       }
@@ -175,7 +175,7 @@ export function OutcomesPlot({
                 value: percentText(step[`outcome:${name}`] ?? null),
                 color: colors[at] as string,
               })),
-              { label: 'samples', value: formatCount(step.n) },
+              { label: 'Samples', value: formatCount(step.n) },
             ]
           : null
       }
@@ -205,12 +205,12 @@ export function FailuresPlot({
       tip={(step) =>
         step.failed !== null
           ? [
-              { label: 'failed', value: percentText(step.failed), color: 'var(--bad)' },
+              { label: 'Failed', value: percentText(step.failed), color: 'var(--bad)' },
               ...(step.failures === null
                 ? []
                 : [
                     {
-                      label: 'range over steps',
+                      label: 'Range over steps',
                       value: step.failures.map(percentText).join(' to '),
                     },
                   ]),
@@ -247,16 +247,16 @@ export function WaitsPlot({ data, log }: { data: WaitData; log: boolean }) {
         step.waitMs !== null || step.stepMs !== null
           ? [
               {
-                label: 'reward wait',
+                label: 'Reward wait',
                 value: durationText(step.waitMs),
                 color: 'var(--data-2)',
               },
               ...(step.waits === null
                 ? []
                 : [
-                    { label: 'range over steps', value: step.waits.map(durationText).join(' to ') },
+                    { label: 'Range over steps', value: step.waits.map(durationText).join(' to ') },
                   ]),
-              { label: 'step time', value: durationText(step.stepMs) },
+              { label: 'Step time', value: durationText(step.stepMs) },
             ]
           : null
       }
@@ -305,7 +305,7 @@ export function SourcePlot({
       tip={(step) =>
         step.mean !== null
           ? [
-              { label: 'mean', value: formatScore(step.mean), color },
+              { label: 'Mean', value: formatScore(step.mean), color },
               ...(step.middle === null
                 ? []
                 : [
@@ -336,8 +336,8 @@ export function ComponentPlot({ data, color }: { data: ComponentData; color: str
       tip={(step) =>
         step.mean !== null
           ? [
-              { label: 'mean', value: formatScore(step.mean), color },
-              { label: 'std', value: formatScore(step.std) },
+              { label: 'Mean', value: formatScore(step.mean), color },
+              { label: 'Std', value: formatScore(step.std) },
               { label: 'n', value: formatCount(step.n) },
             ]
           : null
@@ -366,7 +366,7 @@ export function ContributionsPlot({ data }: { data: ContributionData }) {
                 value: formatScore(step[`part:${name}`]),
                 color: hueOf('component', name),
               })),
-              { label: 'sum', value: formatScore(step.sum) },
+              { label: 'Sum', value: formatScore(step.sum) },
             ]
       }
     >
@@ -400,9 +400,12 @@ export function MonitorPlot({
         step.value === null
           ? null
           : [
-              { label: label.toLowerCase(), value: text(step.value), color: 'var(--data-1)' },
+              { label, value: text(step.value), color: 'var(--data-1)' },
               ...(step.detail === null ? [] : [{ label: step.detail, value: '' }]),
-              { label: countedUnit, value: formatCount(step.n) },
+              {
+                label: countedUnit === 'groups' ? 'Groups' : 'Samples',
+                value: formatCount(step.n),
+              },
             ]
       }
     >

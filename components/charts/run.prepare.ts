@@ -4,6 +4,7 @@ import {
   type GroupSignalCounts,
 } from '../../server/contract/group-signal.ts'
 import type { RunDto, RunStepDto } from '../../server/contract/runs.ts'
+import { capitalized } from '../format/text.ts'
 import { meanInterval } from './mean-interval.ts'
 import type { StepRow } from './step-axis.prepare.ts'
 import {
@@ -352,7 +353,7 @@ export function prepareOutcomes(steps: readonly RunStepDto[]): OutcomeData | nul
       ...named.map((name) => ({ name: `is ${name}`, label: name, kind: 'verdict' as const })),
       ...(['other', 'failed', 'substituted'] as const)
         .filter(occurs)
-        .map((name) => ({ name, label: name, kind: name })),
+        .map((name) => ({ name, label: capitalized(name), kind: name })),
     ],
     stepTicks: pickTicks(numbers, 6),
   }

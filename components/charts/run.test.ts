@@ -212,8 +212,8 @@ test('outcomes are shares of ended samples, verdicts first, then failures', () =
   expect(data?.outcomes.map(({ label }) => label)).toEqual([
     'equal',
     'no answer',
-    'failed',
-    'substituted',
+    'Failed',
+    'Substituted',
   ])
   expect(data?.steps[0]).toMatchObject({
     'outcome:is equal': 0.5,
@@ -393,8 +393,8 @@ describe('the axis of step charts', () => {
     expect(stepText({ step: 4_992, last: 5_007 })).toBe('4,992–5,007')
     expect(stepOfText('4,992–5,007')).toEqual({ step: 4_992, last: 5_007 })
     expect(stepOfText('12')).toEqual({ step: 12, last: 12 })
-    expect(stepTitle({ step: 12 }, null)).toBe('step 12')
-    expect(stepTitle({ step: 12, last: 15 }, null)).toBe('steps 12–15')
-    expect(stepTitle({ step: 12 }, 0)).toMatch(/^step 12, 19\d\d-/)
+    expect(stepTitle({ step: 12 }, null)).toBe('Step 12')
+    expect(stepTitle({ step: 12, last: 15 }, null)).toBe('Steps 12–15')
+    expect(stepTitle({ step: 12 }, 0)).toMatch(/^Step 12, 19\d\d-/)
   })
 })

@@ -27,7 +27,7 @@ export function stepOfText(text: string): StepRow {
 
 export function stepTitle(row: StepRow, timeMs: number | null): string {
   if (row.other && timeMs !== null) return dateTime(timeMs)
-  const text = `${row.last === undefined || row.last === row.step ? 'step' : 'steps'} ${stepText(row)}`
+  const text = `${row.last === undefined || row.last === row.step ? 'Step' : 'Steps'} ${stepText(row)}`
   return timeMs === null ? text : `${text}, ${dateTime(timeMs)}`
 }
 

@@ -39,7 +39,7 @@ export function prepareWaterfall(sample: {
   }[] = []
   let endMs = queueMs + (sample.scoreMs ?? 0)
   if (sample.queueMs !== null) {
-    rows.push({ key: 'queue', title: 'queue', parts: [['queue', 0, queueMs]], attempt: null })
+    rows.push({ key: 'queue', title: 'Queue', parts: [['queue', 0, queueMs]], attempt: null })
   }
   // The clock of a worker may differ by seconds from the clock of the accepting server. If an attempt then appears to
   // begin before the queue ends, or to end after the sample, all attempts are shifted by the same time, so that the
@@ -57,7 +57,7 @@ export function prepareWaterfall(sample: {
     const ended = attempt.outcome === 'scored' || attempt.reason === null ? 'service' : 'failed'
     rows.push({
       key: `attempt-${i}`,
-      title: `attempt ${attempt.attempt}`,
+      title: `Attempt ${attempt.attempt}`,
       parts: [
         ['backoff', at - waited, attempt.backoffMs],
         ['slot', at - attempt.queueMs, attempt.queueMs],

@@ -67,7 +67,7 @@ export function ChooseSecond({
             {sameStep.length > 0 && (
               <Section
                 title="Same run and step"
-                note="matched by uid and response"
+                note="Matched by uid and response"
                 className="border-t"
               >
                 <BatchChoice label="Same run and step" batches={sameStep} onChoose={choose} />

@@ -86,7 +86,7 @@ function Both({
         </div>
       </div>
       {keys.length > 0 && (
-        <PanelPart title="Reward extra info" note="first and second batch">
+        <PanelPart title="Reward extra info" note="First and second batch">
           <div className="grid grid-cols-[minmax(80px,auto)_minmax(0,1fr)_minmax(0,1fr)] gap-x-4 gap-y-1">
             {keys.map((key) => (
               <div key={key} className="contents">
@@ -162,7 +162,7 @@ function Side({
       </p>
       <p className="num mt-0.5 text-xl font-medium tracking-tight">{formatScore(sample.score)}</p>
       <p className="num text-xs text-ink-3">
-        {advantage !== undefined && <>advantage {formatSigned(advantage)}</>}
+        {advantage !== undefined && <>Advantage {formatSigned(advantage)}</>}
         {rank !== undefined && <>, percentile {formatPercent(rank).value}</>}
         {sample.rawScore !== null && sample.rawScore !== sample.score && (
           <>, raw {formatScore(sample.rawScore)}</>

@@ -61,8 +61,8 @@ function JointChart({ pair, onChange }: Pick<CompareProps, 'onChange'> & { pair:
       chart={
         <JointPlot
           data={data}
-          first={`first: ${pair.first.rewardName}`}
-          second={`second: ${pair.second.rewardName}`}
+          first={pair.first.rewardName}
+          second={pair.second.rewardName}
           onCell={(cell) => {
             // The list is sorted by score, because a sample alone in its group has no advantage and would be omitted.
             onChange({ cell, by: 'score', signFlipped: false, uid: null }, 'push')
@@ -94,9 +94,10 @@ function CdfChart({ pair }: { pair: ComparePairDto }) {
         <span className="inline-flex flex-wrap gap-x-3">
           n = {formatCount(pair.n)}
           <Legend
-            entries={(['first', 'second'] as const).map((label) => ({
-              ...{ label, color: SIDE_COLOR[label] },
-            }))}
+            entries={[
+              { label: 'First', color: SIDE_COLOR.first },
+              { label: 'Second', color: SIDE_COLOR.second },
+            ]}
           />
         </span>
       }

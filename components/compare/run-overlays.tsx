@@ -88,7 +88,7 @@ export function RunOverlays({ data, url, onChange }: CompareProps & { data: Comp
           className={frame}
           quantity="noSignalShare"
           title="No-signal groups"
-          note="share of groups"
+          note="Share of groups"
           write={percentText}
         />
         <Overlay
@@ -96,7 +96,7 @@ export function RunOverlays({ data, url, onChange }: CompareProps & { data: Comp
           className={frame}
           quantity="failedShare"
           title="Failed samples"
-          note="share of finished samples"
+          note="Share of finished samples"
           write={percentText}
         />
         <Overlay
@@ -104,7 +104,7 @@ export function RunOverlays({ data, url, onChange }: CompareProps & { data: Comp
           className={frame}
           quantity="waitMs"
           title="Reward wait"
-          note={`acceptance to last reward${data.width > 1 ? ', median per bin' : ''}`}
+          note={`Acceptance to last reward${data.width > 1 ? ', median per bin' : ''}`}
           write={durationText}
           log={url.log}
           onLog={(log) => onChange({ log })}
@@ -230,7 +230,7 @@ function Deltas({ data, hidden }: { data: CompareRunsDto; hidden: ReadonlySet<st
             key={run}
             className={shown.length > 1 ? 'md:odd:border-r [&:nth-child(n+3)]:border-t' : ''}
             title={`${run} − ${first.name}`}
-            note={`difference in mean reward, ${sharedText(steps.length, data.width)}`}
+            note={`Difference in mean reward, ${sharedText(steps.length, data.width)}`}
             width={data.width}
             steps={steps}
             color={hueOf('run', run)}
@@ -327,7 +327,7 @@ function Sources({ data }: { data: CompareRunsDto }) {
             key={name}
             className="border-b md:border-r"
             title={name}
-            note={`at ${sharedText(steps.length, data.width)}`}
+            note={`At ${sharedText(steps.length, data.width)}`}
             width={data.width}
             height={150}
             steps={steps}
@@ -350,7 +350,7 @@ function SharedSteps({ data }: { data: CompareRunsDto }) {
     <Section
       className="border-t"
       title="Shared steps"
-      note={`newest ${formatCount(steps.length)} of ${formatCount(only.steps.length)}; the interval excludes 0 at ${plural(clear, 'step')} (about ${formatCount(Math.round(steps.length / 20))} expected by chance)`}
+      note={`Newest ${formatCount(steps.length)} of ${formatCount(only.steps.length)}; the interval excludes 0 at ${plural(clear, 'step')} (about ${formatCount(Math.round(steps.length / 20))} expected by chance)`}
     >
       <Scroll label="Shared steps">
         <table className="grid-table">

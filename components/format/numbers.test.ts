@@ -48,7 +48,7 @@ describe('numbers', () => {
 
   test('the note of a list says whether the list is cut', () => {
     expect([newestText(3, false), newestText(1_000, true)]).toEqual([
-      ...['3, newest first', 'newest 1,000'],
+      ...['3, newest first', 'Newest 1,000'],
     ])
   })
 

@@ -183,9 +183,9 @@ export function percentText(share: number | null | undefined): string {
   return quantityText(formatPercent(share))
 }
 
-/** The note of a list, newest first: `12, newest first`, or `newest 20` if there may be more. */
+/** The note of a list, newest first: `12, newest first`, or `Newest 20` if there may be more. */
 export function newestText(n: number, isCut: boolean): string {
-  return isCut ? `newest ${formatCount(n)}` : `${formatCount(n)}, newest first`
+  return isCut ? `Newest ${formatCount(n)}` : `${formatCount(n)}, newest first`
 }
 
 /** A number with its noun: `1 sample`, `12 samples`. */

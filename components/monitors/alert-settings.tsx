@@ -64,7 +64,7 @@ export function AlertSettings() {
             <>
               <Section
                 title="Webhooks"
-                note={`${data.length >= MAX_LISTED_WEBHOOKS ? 'first ' : ''}${formatCount(data.length)}`}
+                note={`${data.length >= MAX_LISTED_WEBHOOKS ? 'First ' : ''}${formatCount(data.length)}`}
                 className="border-b"
                 actions={
                   <Button
@@ -243,7 +243,7 @@ function DeliveryLog() {
     }),
   )
   return (
-    <Section title="Deliveries" note="last 30 days, newest first">
+    <Section title="Deliveries" note="Last 30 days, newest first">
       <QueryView query={log} skeleton={<TableSkeleton columns={7} rows={4} />}>
         {({ pages }) => {
           const items = pages.flatMap((page) => page.items)

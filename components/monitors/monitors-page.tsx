@@ -120,7 +120,7 @@ function Now({
       {data.open.length > 0 && (
         <Section
           title="Open incidents"
-          note={`${data.hasMoreOpen ? 'newest ' : ''}${plural(data.open.length, 'incident')}`}
+          note={`${data.hasMoreOpen ? 'Newest ' : ''}${plural(data.open.length, 'incident')}`}
           className="border-b"
         >
           <IncidentTable incidents={data.open} />

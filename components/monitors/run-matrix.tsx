@@ -33,7 +33,7 @@ export function RunMatrix({
       title="Runs"
       note={
         (hasMore
-          ? `newest ${formatCount(runs.length)}`
+          ? `Newest ${formatCount(runs.length)}`
           : `${formatCount(runs.length)}, newest batch first`) +
         (pending > 0 ? `; ${plural(pending, 'batch', 'batches')} not checked yet` : '')
       }

@@ -40,10 +40,10 @@ export function RunReadings({ run, split }: { run: string; split: 'train' | 'val
       title={
         <span className="flex min-w-0 items-center gap-2">
           <RunName run={run} />
-          {split === 'val' && <span className="font-normal text-ink-3">validation</span>}
+          {split === 'val' && <span className="font-normal text-ink-3">Validation</span>}
         </span>
       }
-      note={`last ${SPARK_POINTS} batches, with the warning threshold`}
+      note={`Last ${SPARK_POINTS} batches, with the warning threshold`}
       corner={
         <PageLink
           href={monitorHref(run, split, 'length_correlation').replace(/#.*/, '#monitors')}

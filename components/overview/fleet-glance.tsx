@@ -23,7 +23,7 @@ export function FleetGlance() {
       className="border-t"
       note={
         <>
-          charts on{' '}
+          Charts on{' '}
           <PageLink href="/servers?last=3600" className={LINK}>
             Servers
           </PageLink>{' '}

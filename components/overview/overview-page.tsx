@@ -30,7 +30,7 @@ import { useTrail } from './trail.ts'
 
 const RECENT_SHOWN = 10
 const RETRIES_SKELETON = (
-  <Section title="Retries" note="last hour">
+  <Section title="Retries" note="Last hour">
     <ChartSkeleton height={200} />
   </Section>
 )
@@ -173,7 +173,7 @@ function AttentionList({ attention }: { attention: Attention[] }) {
                   key={split}
                   className="shrink-0 rounded border border-line-strong px-1 text-2xs leading-4 text-ink-2"
                 >
-                  {split === 'val' ? 'validation' : 'training'}
+                  {split === 'val' ? 'Validation' : 'Training'}
                 </span>
               ))}
               <span
@@ -202,7 +202,7 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
         label="Throughput"
         value={formatRate(figures.samplesPerSecond)}
         unit="samples/s"
-        detail="over the last second"
+        detail="Over the last second"
       >
         <Sparkline
           readings={figures.samplesPerSecondHistory}
@@ -213,7 +213,7 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
         label="In flight"
         value={formatCompact(figures.inFlight)}
         unit="samples"
-        detail="being scored now"
+        detail="Being scored now"
       >
         <Sparkline readings={inFlight} label="Samples in flight" color="var(--data-6)" />
       </Figure>
@@ -221,7 +221,7 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
         label="Queued"
         value={formatCompact(figures.queued)}
         unit="samples"
-        detail={`in ${plural(figures.activeBatches, 'active batch', 'active batches')}`}
+        detail={`In ${plural(figures.activeBatches, 'active batch', 'active batches')}`}
       >
         <Sparkline readings={queued} label="Samples queued, last 60 s" color="var(--data-8)" />
       </Figure>
@@ -241,7 +241,7 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
         unit="samples"
         detail={
           ended === 0
-            ? 'no samples finished'
+            ? 'No samples finished'
             : `${percentText(figures.failedLastHour / ended)} of ${formatCompact(ended)} finished`
         }
       />
@@ -264,7 +264,7 @@ function kindsText({ validationLastHour, rescoredLastHour }: OverviewDto['figure
     ...(validationLastHour > 0 ? [`${formatCompact(validationLastHour)} val`] : []),
     ...(rescoredLastHour > 0 ? [`${formatCompact(rescoredLastHour)} rescored`] : []),
   ]
-  return apart.length === 0 ? 'in batches of the last hour' : apart.join(', ')
+  return apart.length === 0 ? 'In batches of the last hour' : apart.join(', ')
 }
 
 function OverviewSkeleton() {

@@ -151,25 +151,25 @@ function Planned({
         <Figure
           label="Rewards"
           value={formatCount(plan.rewards.samples)}
-          detail={`per step, ${plural(plan.rewards.groups, 'group')}`}
+          detail={`Per step, ${plural(plan.rewards.groups, 'group')}`}
         />
         <Figure
           label="Trainer time"
           hint="Rollout, log-probs and updates of a step."
           value={stepText(plan.phases.rolloutMs + plan.phases.logProbMs + plan.phases.updateMs)}
-          detail={`per step, ${plural(plan.miniBatches, 'update')}`}
+          detail={`Per step, ${plural(plan.miniBatches, 'update')}`}
         />
         <Figure
           label="Reward wait (barrier)"
           hint="Time per step that the trainer waits for rewards if training starts only after all of them (barrier strategy)."
           value={stepText(barrier?.waitMs ?? 0)}
-          detail={`of ${stepText(barrier?.stepMs ?? 0)} step time`}
+          detail={`Of ${stepText(barrier?.stepMs ?? 0)} step time`}
         />
         <Figure
           label="Reward wait (recommended)"
           hint={`Time per step that the trainer waits for rewards under the recommended strategy. ${RECOMMENDED}`}
           value={stepText(best?.waitMs ?? 0)}
-          detail={`of ${stepText(best?.stepMs ?? 0)} step time`}
+          detail={`Of ${stepText(best?.stepMs ?? 0)} step time`}
         />
       </FigureStrip>
       <Recorded plan={plan} />
@@ -211,8 +211,8 @@ function Recorded({ plan }: { plan: PlannerDto }) {
         )}
         , {plural(samples, 'sample')} per step
       </span>
-      {recordedStepMs !== null && <span>recorded step time {stepText(recordedStepMs)}</span>}
-      {recordedWaitMs !== null && <span>recorded reward wait {stepText(recordedWaitMs)}</span>}
+      {recordedStepMs !== null && <span>Recorded step time {stepText(recordedStepMs)}</span>}
+      {recordedWaitMs !== null && <span>Recorded reward wait {stepText(recordedWaitMs)}</span>}
       {pending > 0 && <span>{plural(pending, 'sample')} not finished, excluded</span>}
       {withoutCall > 0 && (
         <span>{plural(withoutCall, 'sample')} without a request, counted as 0 s</span>

@@ -6,11 +6,11 @@ import { limitText, STRATEGY_WORDS, stepText } from './strategy-words.ts'
 import { prepareTimeline, type TimelineBar, type TimelineLane } from './timeline.prepare.ts'
 
 const WHAT: Record<TimelineBar['what'], { label: string; background: string }> = {
-  rollout: { label: 'rollout', background: 'var(--data-1)' },
-  log_prob: { label: 'log-probs', background: 'var(--data-4)' },
-  update: { label: 'updates', background: 'var(--data-3)' },
+  rollout: { label: 'Rollout', background: 'var(--data-1)' },
+  log_prob: { label: 'Log-probs', background: 'var(--data-4)' },
+  update: { label: 'Updates', background: 'var(--data-3)' },
   wait: {
-    label: 'reward wait',
+    label: 'Reward wait',
     background:
       'repeating-linear-gradient(-45deg, color-mix(in oklab, var(--ink-3) 70%, var(--sunken)) 0 1px, var(--sunken) 1px 6px)',
   },
@@ -57,9 +57,9 @@ export function StepTimeline({ plan, column }: { plan: PlannerDto; column: Plann
                 style={{ background: 'var(--data-2)', opacity: 0.55 }}
                 aria-hidden
               />
-              rewards in flight
+              Rewards in flight
             </span>
-            <span className="max-md:hidden">alternate steps are paler</span>
+            <span className="max-md:hidden">Alternate steps are paler</span>
           </p>
         </>
       }
@@ -92,7 +92,7 @@ function Lane({ lane, column }: { lane: TimelineLane; column: PlannedColumn }) {
   const figures =
     planned === undefined
       ? ''
-      : `step time ${stepText(planned.stepMs)}${planned.waitMs >= 0.5 ? `, reward wait ${stepText(planned.waitMs)}` : ''}`
+      : `Step time ${stepText(planned.stepMs)}${planned.waitMs >= 0.5 ? `, reward wait ${stepText(planned.waitMs)}` : ''}`
   return (
     <li style={{ height: LANE_PX }}>
       <p className="flex justify-between gap-3 text-xs">
@@ -101,14 +101,14 @@ function Lane({ lane, column }: { lane: TimelineLane; column: PlannedColumn }) {
       </p>
       <div
         role="img"
-        aria-label={`${label}: ${figures}. Up to ${formatCount(Math.round(lane.most))} rewards in flight.`}
+        aria-label={`${label}. ${figures}. Up to ${formatCount(Math.round(lane.most))} rewards in flight.`}
         className="mt-1"
       >
         <SegmentBar
           className="h-[18px]"
           segments={lane.bars.map(({ what, step, from, share, ms }) => ({
             ...{ key: from, from, share, color: WHAT[what].background },
-            title: `step ${step + 1}, ${WHAT[what].label}: ${stepText(ms)}`,
+            title: `Step ${step + 1}, ${WHAT[what].label.toLowerCase()}: ${stepText(ms)}`,
             ...(step % 2 === 1 && what !== 'wait' && { className: 'opacity-60' }),
           }))}
         />

@@ -55,7 +55,7 @@ function Loaded({ run, url, heat }: { run: string; url: PromptsUrl; heat: Prompt
   const rate = passRates ? 'pass rate' : 'mean'
   const sample =
     rows.length < total
-      ? `random sample of ${formatCount(rows.length)} of ${plural(total, 'prompt')}`
+      ? `Random sample of ${formatCount(rows.length)} of ${plural(total, 'prompt')}`
       : plural(total, 'prompt')
   return (
     <ChartFrame

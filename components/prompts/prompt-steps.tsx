@@ -102,7 +102,7 @@ function Charts({
         <ChartFrame
           className="border-b"
           title="Groups by pass rate"
-          note={`share of a step's groups; ${n}`}
+          note={`Share of a step's groups; ${n}`}
           height={280}
           actions={allSteps}
           legend={PASS_LEVELS.toReversed().map((level) => ({
@@ -127,7 +127,7 @@ function Charts({
           <ByK
             data={passAt}
             title="pass@k"
-            note={`probability that at least one of k samples passes${isSame ? '; best of k is the same, because all scores are 0 or 1' : ''}`}
+            note={`Probability that at least one of k samples passes${isSame ? '; best of k is the same, because all scores are 0 or 1' : ''}`}
             isShare
             actions={shares === null && allSteps}
             isHalf={passAt !== null && !isSame}
@@ -138,7 +138,7 @@ function Charts({
           <ByK
             data={bestOf}
             title="Best of k"
-            note="expected highest score of k samples"
+            note="Expected highest score of k samples"
             isShare={false}
             actions={shares === null && allSteps}
             isHalf={passAt !== null && !isSame}

@@ -81,7 +81,7 @@ export function ComponentsView({
 
 export function notesOf(data: Pick<ComponentsDto, 'running' | 'pending' | 'hasMore'>): string[] {
   return [
-    'mean ± std of the scored samples per step',
+    'Mean ± std of the scored samples per step',
     ...(data.hasMore ? ['newest 200 batches'] : []),
     ...(data.running > 0 ? [`${plural(data.running, 'batch', 'batches')} not ended`] : []),
     ...(data.pending > 0
@@ -101,7 +101,7 @@ export function Component({ data }: { data: ComponentData }) {
         <>
           {weight !== null && `× ${formatScore(weight)}, `}
           {last === null
-            ? 'no scored samples'
+            ? `${weight === null ? 'No' : 'no'} scored samples`
             : `${formatScore(last.mean)} at step ${formatCount(last.step)}, n = ${formatCount(last.n)}`}
         </>
       }

@@ -37,7 +37,7 @@ export function ImportResult({ config }: { config: Imported }) {
       {problems.length > 0 && <Problems problems={problems} />}
       <Section
         title="Reward"
-        note="for the reward field of batches.submit"
+        note="For the reward field of batches.submit"
         actions={
           <>
             <CopyButton text={json} label="Copy as JSON" />
@@ -55,7 +55,7 @@ export function ImportResult({ config }: { config: Imported }) {
       {functionServer !== null && (
         <Section
           title="Python function"
-          note={`served as model ${functionServer.model}`}
+          note={`Served as model ${functionServer.model}`}
           actions={<CopyButton text={serveCommand(functionServer.command, keyed)} label="Copy" />}
         >
           <Code label="Serve command">{serveCommand(functionServer.command, keyed)}</Code>
@@ -142,7 +142,7 @@ function Elsewhere({ config }: { config: Imported }) {
   }
   if (facts.length === 0) return null
   return (
-    <Section title="Other settings" note="not part of the reward">
+    <Section title="Other settings" note="Not part of the reward">
       <dl className="grid grid-cols-[minmax(110px,auto)_minmax(0,1fr)] gap-x-6 gap-y-1 px-5 pb-3">
         {facts.map(([name, value]) => (
           <div key={name} className="contents">

@@ -14,7 +14,7 @@ export function TriedRuleStep({ step, response }: { step: RuleStep; response: st
   return (
     <>
       {(where !== null || found !== null) && (
-        <TraceItem title="Answer" value={found === null ? 'not found' : undefined}>
+        <TraceItem title="Answer" value={found === null ? 'Not found' : undefined}>
           {where !== null && <p className="text-ink-2">{sentence(where)}</p>}
           <Found found={found} response={response} />
         </TraceItem>
@@ -105,9 +105,9 @@ function Side({ strong, children }: { strong: boolean; children: string | null }
       className={`px-3 pb-1.5 font-mono text-xs leading-5 whitespace-pre-wrap [overflow-wrap:anywhere] ${strong ? 'font-medium' : 'text-ink-2'}`}
     >
       {children === null ? (
-        <span className="font-sans font-normal text-ink-3">none</span>
+        <span className="font-sans font-normal text-ink-3">None</span>
       ) : children === '' ? (
-        <span className="font-sans font-normal text-ink-3">empty</span>
+        <span className="font-sans font-normal text-ink-3">Empty</span>
       ) : (
         <Parts text={children} />
       )}

@@ -84,7 +84,7 @@ function Summary({ tried }: { tried: Tried }) {
           ) : (
             <span className="inline-flex items-center gap-2">
               <span className="hatch size-3.5 rounded-[2px]" aria-hidden />
-              no score
+              No score
             </span>
           )}
         </p>

@@ -71,7 +71,7 @@ export function TryForm({
               <option key={source} value={source.replace(/\*$/, '')} />
             ))}
         </datalist>
-        <TextArea label="Prompt" note="text, or messages as JSON" rows={3} {...text('prompt')} />
+        <TextArea label="Prompt" note="Text, or messages as JSON" rows={3} {...text('prompt')} />
         <TextArea
           label="Response"
           note={`${formatCount(draft.response.length)} characters`}
@@ -82,7 +82,7 @@ export function TryForm({
         <div className="grid gap-4 sm:grid-cols-[minmax(0,1fr)_132px]">
           <TextArea
             label="Ground truth"
-            note="text or JSON"
+            note="Text or JSON"
             rows={1}
             mono
             {...text('groundTruth')}
@@ -99,7 +99,7 @@ export function TryForm({
           <div className="mt-2">
             <TextArea
               label="Extra info"
-              note="a JSON object, available as {extra.name} in judge templates"
+              note="A JSON object, available as {extra.name} in judge templates"
               rows={3}
               mono
               {...text('extraInfo')}
@@ -205,7 +205,7 @@ function RewardFields({
       {asJson ? (
         <TextArea
           label="Reward as JSON"
-          note="same format as “reward” in batches.submit"
+          note="Same format as “reward” in batches.submit"
           rows={8}
           mono
           value={draft.reward ?? ''}

@@ -79,8 +79,8 @@ function SpreadChart({ run }: { run: RunDto }) {
       title="Reward distribution"
       note={
         heat.kind === 'values'
-          ? `share of samples per step and score, ${plural(heat.edges.length, 'score')}`
-          : `share of samples per step and bin, ${data.rows.length} bins`
+          ? `Share of samples per step and score, ${plural(heat.edges.length, 'score')}`
+          : `Share of samples per step and bin, ${data.rows.length} bins`
       }
       chart={
         <HeatPlot
@@ -121,7 +121,7 @@ function OutcomesChart({ run }: { run: RunDto }) {
     <ChartFrame
       className={FRAME}
       title="Outcomes"
-      note="share of finished samples by verdict"
+      note="Share of finished samples by verdict"
       legend={data.outcomes.map(({ label }, at) => ({ label, color: colors[at] as string }))}
       chart={<OutcomesPlot data={data} onStep={({ step }) => toSamples({ step })} />}
       table={{
@@ -225,11 +225,11 @@ function WaitsChart({ run, log, onLog }: { run: RunDto } & LogAxis) {
         <span className="inline-flex flex-wrap gap-x-3">
           <Legend
             entries={[
-              { label: 'acceptance to last reward', color: 'var(--data-2)' },
-              { label: 'step time', color: 'var(--ink-3)' },
+              { label: 'Acceptance to last reward', color: 'var(--data-2)' },
+              { label: 'Step time', color: 'var(--ink-3)' },
             ]}
           />
-          {isBins && 'medians per bin; band from shortest to longest wait'}
+          {isBins && 'Medians per bin; band from shortest to longest wait'}
           {data.zeros > 0 && `${plural(data.zeros, isBins ? 'bin' : 'step')} with 0 ms not shown`}
         </span>
       }

@@ -60,7 +60,7 @@ export function RunMonitors({
       id="monitors"
       className="border-b"
       title="Monitors"
-      note="checked after each batch has ended"
+      note="Checked after each batch has ended"
       corner={
         <PageLink href="/monitors" className="text-xs text-ink-2 hover:text-ink hover:underline">
           All monitors

@@ -222,7 +222,7 @@ function Notes({ run }: { run: RunDto }) {
         ]
       : []),
     ...(repeated > 0
-      ? [`last batch per step; ${plural(repeated, 'earlier batch', 'earlier batches')} omitted`]
+      ? [`Last batch per step; ${plural(repeated, 'earlier batch', 'earlier batches')} omitted`]
       : []),
     ...(run.rescored.batches > 0
       ? [
@@ -300,7 +300,7 @@ function Contributions({ data }: { data: ContributionData }) {
     <ChartFrame
       className="border-b"
       title="Contributions"
-      note="weight × mean of each component; the line is their sum"
+      note="Weight × mean of each component; the line is their sum"
       legend={data.names.map((name) => ({ label: name, color: hueOf('component', name) }))}
       height={240}
       chart={<ContributionsPlot data={data} />}

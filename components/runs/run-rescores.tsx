@@ -24,7 +24,7 @@ export function RunRescores({ run }: { run: string }) {
     <Section
       className="border-t"
       title="Rescored batches"
-      note={`newest ${formatCount(recent.length)}; not included in charts and figures`}
+      note={`Newest ${formatCount(recent.length)}; not included in charts and figures`}
     >
       <Scroll label="Rescored batches">
         <table className="grid-table">

@@ -26,7 +26,7 @@ export function RunSteps({ run }: { run: RunDto }) {
       title="Steps"
       note={
         isInBins
-          ? `newest ${formatCount(steps.length)} of ${formatCount(count)}; zoom in to list others`
+          ? `Newest ${formatCount(steps.length)} of ${formatCount(count)}; zoom in to list others`
           : `${formatCount(count)}, newest first`
       }
       actions={

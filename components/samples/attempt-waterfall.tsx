@@ -4,11 +4,11 @@ import { durationText } from '../format/numbers.ts'
 import { SegmentBar } from '../ui/segment-bar.tsx'
 
 const LOOK: Record<SegmentKind, { label: string; className?: string; color?: string }> = {
-  queue: { label: 'queue', color: 'var(--data-8)' },
-  backoff: { label: 'backoff', className: 'border border-dashed border-ink-3' },
-  slot: { label: 'wait for slot', color: 'var(--data-6)' },
-  service: { label: 'scoring', color: 'var(--data-3)' },
-  failed: { label: 'failed request', className: 'hatch' },
+  queue: { label: 'Queue', color: 'var(--data-8)' },
+  backoff: { label: 'Backoff', className: 'border border-dashed border-ink-3' },
+  slot: { label: 'Wait for slot', color: 'var(--data-6)' },
+  service: { label: 'Scoring', color: 'var(--data-3)' },
+  failed: { label: 'Failed request', className: 'hatch' },
 }
 
 function undispatchedText({
@@ -75,7 +75,7 @@ export function AttemptWaterfall({
 
 function AttemptWords({ attempt }: { attempt: AttemptDto }) {
   const parts = [
-    attempt.serverName ?? 'no server',
+    attempt.serverName ?? 'No server',
     attempt.reason ?? attempt.outcome,
     attempt.statusCode === null ? null : `HTTP ${attempt.statusCode}`,
     attempt.workerId === null ? null : `on ${attempt.workerId}`,

@@ -174,7 +174,9 @@ function Imbalance({ imbalance }: { imbalance: number | null }) {
       className={imbalance !== null && imbalance >= 2 ? 'text-warn' : ''}
       title="Highest ratio of a server’s share of requests to its share of capacity, last 10 minutes. Up to 1.1 counts as even."
     >
-      {imbalance === null ? 'no requests in 10 min' : `load balance ${imbalanceWords(imbalance)}`}
+      {imbalance === null
+        ? 'no requests in 10 min'
+        : `load balance ${imbalanceWords(imbalance).toLowerCase()}`}
     </span>
   )
 }

@@ -29,7 +29,7 @@ export function SelfTestSection({
       title="Self-test"
       note={
         server.kind === 'discriminative'
-          ? 'checks that scores are raw and cover the whole text'
+          ? 'Checks that scores are raw and cover the whole text'
           : undefined
       }
       actions={

@@ -36,8 +36,8 @@ export function BalanceChart({ server }: { server: ServerDetailDto }) {
         </>
       }
       legend={[
-        { label: 'share of requests', color: hueOf('server', server.name) },
-        { label: 'share of capacity', color: 'color-mix(in oklab, var(--ink-3) 50%, transparent)' },
+        { label: 'Share of requests', color: hueOf('server', server.name) },
+        { label: 'Share of capacity', color: 'color-mix(in oklab, var(--ink-3) 50%, transparent)' },
       ]}
       chart={
         <Scroll label="Load balance chart" className="h-full overflow-y-auto">

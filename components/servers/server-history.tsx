@@ -48,7 +48,7 @@ export function ServerHistory({
 }) {
   const [all, setAll] = useState(false)
   const { events, hasMoreEvents, state, stateSince } = server
-  const newest = `newest ${formatCount(events.length)} events`
+  const newest = `Newest ${formatCount(events.length)} events`
   // The current time is rounded to 10 s, so that the band is not laid out every second.
   const to10s = Math.ceil(nowMs / 10_000) * 10_000
   const band = useMemo(
@@ -83,7 +83,7 @@ export function ServerHistory({
       {listed.length === 0 ? (
         <p className="px-5 pb-5 text-ink-2">
           {NOTHING[kind]}
-          {hasMoreEvents && ` among the ${newest}`}.
+          {hasMoreEvents && ` among the ${newest.toLowerCase()}`}.
         </p>
       ) : (
         <Scroll label="History">
@@ -234,7 +234,7 @@ function StateBand({ band }: { band: StateBandData }) {
     <div className="px-5 pb-3">
       <SegmentBar
         role="img"
-        aria-label={`States, ${band.span}: ${band.segments
+        aria-label={`States, ${band.span.toLowerCase()}: ${band.segments
           .map(
             ({ state, sinceMs, untilMs }) =>
               `${stateLook(state).text} for ${durationText(untilMs - sinceMs)}`,

@@ -30,7 +30,7 @@ export function ServerLog({ name, frozen }: { name: string; frozen: boolean }) {
   return (
     <Section
       title="Launch log"
-      note={log.data ? `last ${plural(log.data.lines.length, 'line')}` : undefined}
+      note={log.data ? `Last ${plural(log.data.lines.length, 'line')}` : undefined}
       className="border-t"
       actions={
         <>

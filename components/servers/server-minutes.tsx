@@ -17,15 +17,15 @@ const StackPlot = lazyPlot(async () => (await import('../charts/fleet-plots.tsx'
 const SYNC = 'server-minutes'
 
 const OUTCOME: Record<RequestOutcome, { label: string; color: string; isHatched?: boolean }> = {
-  answered: { label: 'answered', color: 'var(--data-1)' },
-  failed: { label: 'failed', color: 'var(--bad)', isHatched: true },
-  busy: { label: 'busy', color: 'var(--data-2)' },
-  refused: { label: 'refused', color: 'var(--data-4)' },
-  corrupt: { label: 'invalid response', color: 'var(--data-5)' },
+  answered: { label: 'Answered', color: 'var(--data-1)' },
+  failed: { label: 'Failed', color: 'var(--bad)', isHatched: true },
+  busy: { label: 'Busy', color: 'var(--data-2)' },
+  refused: { label: 'Refused', color: 'var(--data-4)' },
+  corrupt: { label: 'Invalid response', color: 'var(--data-5)' },
 }
 const RESENT = {
-  retries: { label: 'retried', color: 'var(--ink)', stroke: 'solid' },
-  hedges: { label: 'hedged', color: 'var(--ink-3)', stroke: 'dashed' },
+  retries: { label: 'Retried', color: 'var(--ink)', stroke: 'solid' },
+  hedges: { label: 'Hedged', color: 'var(--ink-3)', stroke: 'dashed' },
 } as const
 
 export function LatencyChart({ name, data }: { name: string; data: ServerMinutesData }) {
@@ -35,7 +35,7 @@ export function LatencyChart({ name, data }: { name: string; data: ServerMinutes
       title="Latency"
       note={
         data.timed === 0
-          ? 'no scores in the last hour'
+          ? 'No scores in the last hour'
           : `n = ${plural(data.totals.answered, 'answered request')}, last hour`
       }
       legend={[
@@ -83,7 +83,7 @@ export function CallsChart({ data, className }: { data: ServerMinutesData; class
       title="Requests per minute"
       note={
         none
-          ? 'no requests in the last hour'
+          ? 'No requests in the last hour'
           : `n = ${plural(totals.requests, 'request')}, last hour`
       }
       legend={[...outcomes, ...resent]}

@@ -309,7 +309,7 @@ function ServerMonitors({ server, className }: { server: ServerDetailDto; classN
       title="Monitors"
       note={
         seen === 0
-          ? 'no findings, last 10 min'
+          ? 'No findings, last 10 min'
           : `${seen} of ${kinds.length} with findings, last 10 min`
       }
       className={className}

@@ -40,9 +40,9 @@ describe('server labels', () => {
 
   test('imbalance and rate limits have readable texts', () => {
     expect([null, 1, 1.1, 1.43, 12.4].map(imbalanceWords)).toEqual([
-      'no requests',
-      'even',
-      'even',
+      'No requests',
+      'Even',
+      'Even',
       '1.4×',
       '12×',
     ])

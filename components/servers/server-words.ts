@@ -139,9 +139,9 @@ export function healthWords(health: ServerDto['health']): {
 }
 
 export function imbalanceWords(imbalance: number | null): string {
-  if (imbalance === null) return 'no requests'
+  if (imbalance === null) return 'No requests'
   // An imbalance below 10 % is noise from small request counts.
-  if (imbalance <= 1.1) return 'even'
+  if (imbalance <= 1.1) return 'Even'
   return `${imbalance >= 10 ? Math.round(imbalance) : imbalance.toFixed(1)}×`
 }
 

@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import type { AboutDto } from '../../server/contract/about.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatBytes, formatDuration } from '../format/numbers.ts'
+import { capitalized } from '../format/text.ts'
 import { dateTime } from '../format/time.ts'
 import { useNow } from '../live/live-provider.tsx'
 import { ColumnHeads } from '../ui/column-heads.tsx'
@@ -46,35 +47,35 @@ function About({ about }: { about: AboutDto }) {
         <Figure
           label="Postgres"
           value={about.postgresVersion.split(' ')[0]}
-          detail={about.embedded ? 'embedded' : 'set by DATABASE_URL'}
+          detail={about.embedded ? 'Embedded' : 'Set by DATABASE_URL'}
         />
         <Figure
           label="Database"
           value={database.value}
           unit={database.unit}
-          detail="including indexes"
+          detail="Including indexes"
         />
         <Figure
           label="Data folder"
           value={folder.value}
           {...(about.dataDirBytes === null ? {} : { unit: folder.unit })}
-          detail={about.dataDirBytes === null ? 'partly unreadable' : 'all files'}
+          detail={about.dataDirBytes === null ? 'Partly unreadable' : 'All files'}
         />
         <Figure
           label="Uptime"
           value={running.value}
           unit={running.unit}
-          detail={`since ${dateTime(Date.parse(about.startedAt))}`}
+          detail={`Since ${dateTime(Date.parse(about.startedAt))}`}
         />
         <Figure
           label="Function isolation"
           hint={[ISOLATION_TEXT[isolation.level], ...isolation.missing].join(' ')}
-          value={isolation.level}
-          detail={isolation.how}
+          value={capitalized(isolation.level)}
+          detail={capitalized(isolation.how)}
         />
       </FigureStrip>
       <div className="grid lg:grid-cols-2">
-        <Section title="Largest tables" note="including indexes">
+        <Section title="Largest tables" note="Including indexes">
           <Scroll label="Largest tables">
             <table className="grid-table">
               <ColumnHeads
@@ -104,7 +105,7 @@ function About({ about }: { about: AboutDto }) {
         </Section>
         <Section
           title="Active settings"
-          note="environment variables, read at start-up"
+          note="Environment variables, read at start-up"
           className="border-t lg:border-t-0 lg:border-l"
         >
           <Scroll label="Active settings">

@@ -54,7 +54,7 @@ function Limits({ limits }: { limits: LimitsDto }) {
     <>
       <Section
         title="Default limits"
-        note="for runs without their own limits"
+        note="For runs without their own limits"
         actions={
           <Button
             small

@@ -37,7 +37,7 @@ export function RetentionRuns({ kept }: { kept: RetentionDto['kept'] }) {
     <Section
       title="Runs"
       note={
-        kept.length === 0 ? 'policy applies to all' : `${formatCount(kept.length)} kept forever`
+        kept.length === 0 ? 'Policy applies to all' : `${formatCount(kept.length)} kept forever`
       }
       className="border-t"
     >

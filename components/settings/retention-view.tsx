@@ -85,10 +85,10 @@ function Policy({ retention }: { retention: RetentionDto }) {
       title="Retention policy"
       note={
         retention.changedAt === null ? (
-          'default'
+          'Default'
         ) : (
           <>
-            changed <Ago at={retention.changedAt} /> by {retention.changedBy}
+            Changed <Ago at={retention.changedAt} /> by {retention.changedBy}
           </>
         )
       }

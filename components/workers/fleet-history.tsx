@@ -52,7 +52,7 @@ export function FleetHistory({
       title="History"
       note={
         history.data &&
-        `${part === null ? '' : `${partText(part)}, `}intervals of ${intervalText(history.data.intervalSeconds)}`
+        `${part === null ? 'Intervals' : `${partText(part)}, intervals`} of ${intervalText(history.data.intervalSeconds)}`
       }
       className="border-b"
       actions={

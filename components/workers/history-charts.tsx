@@ -71,8 +71,8 @@ export function Load({ data, ...rest }: HistoryChart) {
       prepareLines(
         data,
         [
-          { name: 'in flight', values: data.load.inFlight },
-          { name: 'capacity', values: data.load.capacity },
+          { name: 'In flight', values: data.load.inFlight },
+          { name: 'Capacity', values: data.load.capacity },
         ],
         WORKER_EVENTS,
       ),
@@ -81,7 +81,7 @@ export function Load({ data, ...rest }: HistoryChart) {
   return (
     <Lines
       title="Load"
-      note="samples in flight and capacity of all workers"
+      note="Samples in flight and capacity of all workers"
       data={shown}
       colors={['var(--data-1)', 'var(--ink-3)']}
       text={formatCount}
@@ -97,7 +97,7 @@ export function EventLoopDelay({ data, ...rest }: HistoryChart) {
   return (
     <Lines
       title="Event-loop delay p99"
-      note={`maximum per interval, by worker${omittedText(loopP99Ms, 'workers')}`}
+      note={`Maximum per interval, by worker${omittedText(loopP99Ms, 'workers')}`}
       data={shown}
       hue="worker"
       text={durationText}
@@ -132,7 +132,7 @@ export function Imbalance({ data, ...rest }: HistoryChart) {
   return (
     <Lines
       title="Imbalance"
-      note={`largest request share ÷ capacity share in each pool; 1 is even${omittedText(imbalance, 'pools')}`}
+      note={`Largest request share ÷ capacity share in each pool; 1 is even${omittedText(imbalance, 'pools')}`}
       data={shown}
       text={formatRatio}
       empty={NO_REQUESTS}
@@ -146,7 +146,7 @@ export function Retries({ data, ...rest }: HistoryChart) {
   const { retries, events, intervals, intervalSeconds } = data
   const shown = useMemo(() => {
     const hedges = data.retries.hedges
-    const lines = hedges.some((n) => n > 0) ? [{ name: 'hedges', values: hedges }] : []
+    const lines = hedges.some((n) => n > 0) ? [{ name: 'Hedges', values: hedges }] : []
     return by === 'cause'
       ? prepareCauses(data, data.retries.byCause, SERVER_EVENTS, lines)
       : prepareCounts(data, data.retries.byServer, SERVER_EVENTS, { lines })
@@ -162,7 +162,7 @@ export function Retries({ data, ...rest }: HistoryChart) {
   return (
     <Stack
       title="Retries"
-      note={`per ${intervalText(intervalSeconds)}; ${count}`}
+      note={`Per ${intervalText(intervalSeconds)}; ${count}`}
       hue={by === 'cause' ? 'reason' : 'server'}
       data={shown}
       text={formatCount}
@@ -188,7 +188,7 @@ export function FailedRequests({ data, ...rest }: HistoryChart) {
   return (
     <Stack
       title="Failed requests"
-      note={`per ${intervalText(data.intervalSeconds)}, by cause; faults include timeouts`}
+      note={`Per ${intervalText(data.intervalSeconds)}, by cause; faults include timeouts`}
       hue="reason"
       data={shown}
       text={formatCount}
@@ -206,7 +206,7 @@ export function LatencyByServer({ data, ...rest }: HistoryChart) {
   return (
     <Lines
       title="Latency p95 by server"
-      note={`requests that returned a score; ${WITHIN}${omittedText(p95Ms, 'servers')}`}
+      note={`Requests that returned a score; ${WITHIN}${omittedText(p95Ms, 'servers')}`}
       data={shown}
       hue="server"
       text={durationText}
@@ -296,7 +296,7 @@ function tableOf(data: HistoryData, text: ValueText) {
 function eventLegend({ events }: HistoryData) {
   if (events.length === 0) return []
   const color = events.some(({ isBad }) => isBad) ? 'var(--bad)' : 'var(--ok)'
-  return [{ label: 'event', color, stroke: 'dashed' as const }]
+  return [{ label: 'Event', color, stroke: 'dashed' as const }]
 }
 
 function Stack({
@@ -331,7 +331,7 @@ function Stack({
           rows={data.rows}
           series={series}
           lines={lines}
-          title={`${title}, ${note}`}
+          title={`${title}: ${note}`}
           timeTicks={data.timeTicks}
           countTicks={data.valueTicks}
           sync={SYNC}
@@ -379,7 +379,7 @@ function Lines({
         <LinesPlot
           data={data}
           series={series}
-          title={`${title}, ${note}`}
+          title={`${title}: ${note}`}
           sync={SYNC}
           timeText={timeOf(data)}
           valueText={text}

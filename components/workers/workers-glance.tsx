@@ -20,14 +20,14 @@ export function WorkersGlance({
   const here = workers.filter((worker) => worker.state !== 'dead')
   const dead = workers.length - here.length
   // Live workers are listed first, so a full list lacks only dead workers, or live ones if it has no dead ones.
-  const newest = workers.length >= MAX_LISTED_WORKERS ? 'newest ' : ''
+  const isCut = workers.length >= MAX_LISTED_WORKERS
   return (
     <Section
       title={<PageLink href="/workers">Workers</PageLink>}
       note={
         dead > 0
-          ? `${formatCount(here.length)} alive, ${newest}${formatCount(dead)} dead`
-          : `${newest}${formatCount(here.length)} alive`
+          ? `${formatCount(here.length)} alive, ${isCut ? 'newest ' : ''}${formatCount(dead)} dead`
+          : `${isCut ? 'Newest ' : ''}${formatCount(here.length)} alive`
       }
       className={className ?? ''}
     >

@@ -75,14 +75,14 @@ function drawLegend(p: Painter, { data, nowMs }: TimelineScene, fromX: number, y
     p.text(x + wide + 6, y, text, { ink: 'ink-2' })
     x += wide + 6 + text.length * 5.9 + 18
   }
-  entry('group, first dispatch to completion', 18, (at) => p.boxes([at, y - 2, 18, 4], 'bar', 0.34))
-  if (nowMs !== null) entry('running', 18, (at) => p.boxes([at, y - 2, 18, 4], 'bar', 0.16))
-  entry('sample finished', 8, (at) => p.dots([at + 4, y], 3.2, 'mark'))
-  if (data.failed > 0) entry('failed', 8, (at) => p.failures([at + 4, y], 7))
+  entry('Group, first dispatch to completion', 18, (at) => p.boxes([at, y - 2, 18, 4], 'bar', 0.34))
+  if (nowMs !== null) entry('Running', 18, (at) => p.boxes([at, y - 2, 18, 4], 'bar', 0.16))
+  entry('Sample finished', 8, (at) => p.dots([at + 4, y], 3.2, 'mark'))
+  if (data.failed > 0) entry('Failed', 8, (at) => p.failures([at + 4, y], 7))
   const causes = stragglerCauses(data)
   for (const cause of WAIT_CAUSES)
     if (causes.has(cause))
-      entry(`straggler delay: ${CAUSE_WORDS[cause].word}`, 14, (at) =>
+      entry(`Straggler delay: ${CAUSE_WORDS[cause].label.toLowerCase()}`, 14, (at) =>
         p.boxes([at, y - 2, 14, 4], cause),
       )
 }

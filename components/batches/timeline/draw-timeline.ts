@@ -254,7 +254,7 @@ function drawDelay(
   right: number,
 ): void {
   if (row.cause === null || end < left || end > right) return
-  const text = `+${durationText(row.stragglerDelayMs)} ${CAUSE_WORDS[row.cause].word}`
+  const text = `+${durationText(row.stragglerDelayMs)} ${CAUSE_WORDS[row.cause].label.toLowerCase()}`
   const width = text.length * 5.8
   if (end + 10 + width < right) p.text(end + 10, y, text, { ink: 'ink-2' })
   else if (start - 8 - width > left) p.text(start - 8, y, text, { ink: 'ink-2', align: 'end' })
@@ -296,7 +296,7 @@ export function drawGutter(p: Painter, scene: TimelineScene, wide: boolean): voi
         ...{ ink: 'ink-3', align: 'end' },
       })
     }
-    p.text(plot.x - 8, plot.y - 9, 'groups', { ink: 'ink-3', align: 'end' })
+    p.text(plot.x - 8, plot.y - 9, 'Groups', { ink: 'ink-3', align: 'end' })
     return
   }
   const first = Math.max(0, Math.floor(scrollPx / rowPx))

@@ -42,7 +42,7 @@ export function GroupTimeline({ batch }: { batch: BatchViewDto }) {
       compact
       query={query}
       skeleton={
-        <Section title={TITLE} note="time since acceptance">
+        <Section title={TITLE} note="Time since acceptance">
           <ChartSkeleton height={440} />
         </Section>
       }

@@ -49,32 +49,32 @@ export function PointedTip({
       </p>
       {row.startMs !== null && (
         <Line
-          label={track.samples.length > 0 ? 'first dispatch' : 'claimed by worker'}
+          label={track.samples.length > 0 ? 'First dispatch' : 'Claimed by worker'}
           value={durationText(row.startMs)}
         />
       )}
       {row.endMs === null ? (
         <Line
-          label="samples finished"
+          label="Samples finished"
           value={`${formatCount(track.samples.length)} of ${formatCount(track.size)}`}
         />
       ) : (
         <>
-          <Line label="completed" value={durationText(row.endMs)} />
-          <Line label="time to median sample" value={durationText(row.medianMs)} />
+          <Line label="Completed" value={durationText(row.endMs)} />
+          <Line label="Time to median sample" value={durationText(row.medianMs)} />
         </>
       )}
-      {row.failed > 0 && <Line label="failed" value={formatCount(row.failed)} />}
+      {row.failed > 0 && <Line label="Failed" value={formatCount(row.failed)} />}
       {isDelayed && row.last && (
         <>
           <Line
-            label={`${isStraggler ? 'straggler delay' : 'wait for the last sample'}, #${row.last.index}`}
+            label={`${isStraggler ? 'Straggler delay' : 'Wait for last sample'}, #${row.last.index}`}
             value={durationText(row.stragglerDelayMs)}
           />
           {WAIT_CAUSES.filter((cause) => row.waits[cause] >= 0.5).map((cause) => (
             <Line
               key={cause}
-              label={CAUSE_WORDS[cause].word}
+              label={CAUSE_WORDS[cause].label}
               value={durationText(row.waits[cause])}
               swatch={`var(${INK_TOKENS[cause]})`}
             />
@@ -86,16 +86,16 @@ export function PointedTip({
           <p className="num font-medium">
             Sample #{mark.index}
             <span className={`ml-2 font-normal ${mark.reason ? 'text-bad' : 'text-ink-3'}`}>
-              {mark.reason ?? 'scored'}
+              {mark.reason ?? 'Scored'}
             </span>
           </p>
           <Line
-            label="dispatched"
-            value={mark.dispatchedMs === null ? 'never' : durationText(mark.dispatchedMs)}
+            label="Dispatched"
+            value={mark.dispatchedMs === null ? 'Never' : durationText(mark.dispatchedMs)}
           />
-          <Line label="ended" value={durationText(mark.endedMs)} />
-          {mark.server && <Line label="server" value={mark.server} />}
-          {mark.attempts > 1 && <Line label="attempts" value={formatCount(mark.attempts)} />}
+          <Line label="Ended" value={durationText(mark.endedMs)} />
+          {mark.server && <Line label="Server" value={mark.server} />}
+          {mark.attempts > 1 && <Line label="Attempts" value={formatCount(mark.attempts)} />}
         </div>
       )}
     </div>

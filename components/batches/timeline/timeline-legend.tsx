@@ -19,17 +19,17 @@ export function TimelineLegend({ data, running }: { data: TimelineData; running:
       aria-label="Legend"
     >
       <Entry
-        text="group, first dispatch to completion"
+        text="Group, first dispatch to completion"
         mark={<Bar ink="var(--data-3)" opacity={0.34} />}
       />
-      {running && <Entry text="running" mark={<Bar ink="var(--data-3)" opacity={0.16} />} />}
+      {running && <Entry text="Running" mark={<Bar ink="var(--data-3)" opacity={0.16} />} />}
       <Entry
-        text="sample finished"
+        text="Sample finished"
         mark={<span className="size-1.5 rounded-full" style={{ background: 'var(--data-1)' }} />}
       />
       {data.failed > 0 && (
         <Entry
-          text="failed"
+          text="Failed"
           mark={
             <span className="inline-flex items-center gap-1 text-bad">
               <span className="hatch size-2 rounded-[1px] border border-bad" />
@@ -41,7 +41,7 @@ export function TimelineLegend({ data, running }: { data: TimelineData; running:
       {WAIT_CAUSES.filter((cause) => causes.has(cause)).map((cause) => (
         <Entry
           key={cause}
-          text={`straggler delay: ${CAUSE_WORDS[cause].word}`}
+          text={`Straggler delay: ${CAUSE_WORDS[cause].label.toLowerCase()}`}
           title={`${CAUSE_WORDS[cause].about} A straggler is the last sample of a group whose tail is unusually long. The tail, from the end of the group’s median sample to the end of its last, exceeds the batch’s median tail by more than ${STRAGGLER_DEVIATIONS} median absolute deviations and is at least ${100 * MIN_STRAGGLER_SHARE} % of the batch’s time so far and ${MIN_STRAGGLER_DELAY_MS} ms. The last sample ends at least ${MIN_STRAGGLER_DELAY_MS} ms after the second-to-last.`}
           mark={
             <span className="inline-flex items-center">

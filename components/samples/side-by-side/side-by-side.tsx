@@ -84,7 +84,7 @@ function Both({ left, right, side, diff, onOpen, onSide }: SideBySideProps<ReadS
           right={<Head sample={right} side="right" active={side} onOpen={onOpen} onSide={onSide} />}
         />
         {isSamePrompt ? (
-          <Part title="Prompt" note="same for both">
+          <Part title="Prompt" note="Same for both">
             <PromptText prompt={left.prompt} />
           </Part>
         ) : (
@@ -107,7 +107,7 @@ function Both({ left, right, side, diff, onOpen, onSide }: SideBySideProps<ReadS
           right={<Response sample={right} marks={found?.right} />}
         />
         {isSameTruth ? (
-          <Part title="Ground truth" note="same for both">
+          <Part title="Ground truth" note="Same for both">
             <Truth sample={left} />
           </Part>
         ) : (
@@ -250,7 +250,7 @@ function Head({
         {sample.verdict !== null && <span className="text-ink-2">{sample.verdict}</span>}
         {sample.status !== 'scored' && <SampleStatusView status={sample.status} />}
         {sample.advantage !== null && (
-          <span className="num text-ink-3">advantage {formatScore(sample.advantage)}</span>
+          <span className="num text-ink-3">Advantage {formatScore(sample.advantage)}</span>
         )}
         <PageLink
           href={`/samples?batch=${sample.batchId}&sample=${sample.id}`}
