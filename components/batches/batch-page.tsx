@@ -80,7 +80,7 @@ export function BatchPage({ batchId }: { batchId: string }) {
   const place = batch && (
     <>
       <RunName run={batch.run} />
-      <span className="num">step {formatCount(batch.step)}</span>
+      <span className="num">Step {formatCount(batch.step)}</span>
     </>
   )
   return (
@@ -95,7 +95,7 @@ export function BatchPage({ batchId }: { batchId: string }) {
               <span className="hidden items-center gap-3 text-ink-2 md:flex">
                 {place}
                 {/* The default split is omitted, as in lists, because a 1,280 px screen has no room for it. */}
-                {batch.split === 'val' && <span>validation</span>}
+                {batch.split === 'val' && <span>Validation</span>}
               </span>
             </>
           )
@@ -291,8 +291,8 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
           detail={
             batch.failed === 0
               ? ended === 0
-                ? 'none finished'
-                : 'none failed'
+                ? 'None finished'
+                : 'None failed'
               : `${formatCount(batch.failed)} failed, ${percentText(batch.failed / Math.max(1, ended))}`
           }
         />
@@ -304,8 +304,8 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
             batch.groupsCompleted > 0
               ? noSignalDetail(batch)
               : isActive(batch)
-                ? 'none yet'
-                : 'none'
+                ? 'None yet'
+                : 'None'
           }
         />
         <Figure
@@ -314,7 +314,7 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
           {...(batch.std === null ? {} : { unit: `± ${formatScore(batch.std)}` })}
           detail={
             batch.min === null
-              ? 'no sample scored'
+              ? 'No sample scored'
               : `${formatScore(batch.min)} to ${formatScore(batch.max)}`
           }
         />
@@ -323,20 +323,20 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
           hint="Samples scored or failed per second."
           value={active ? formatRate(batch.samplesPerSecond) : formatRate(overall)}
           unit="samples/s"
-          detail={active ? 'last 5 s' : 'acceptance to end'}
+          detail={active ? 'Last 5 s' : 'Acceptance to end'}
         />
         <Figure
           label="Retries"
           hint="Requests sent again after a failure."
           value={formatCount(batch.retries)}
           unit={batch.retries === 1 ? 'request' : 'requests'}
-          detail={batch.retries === 0 ? 'none retried' : 'after a failure'}
+          detail={batch.retries === 0 ? 'None retried' : 'After a failure'}
         />
         <Figure
           label={active ? 'Time left' : 'Duration'}
           value={active ? eta.value : took.value}
           {...((active ? eta.unit : took.unit) ? { unit: active ? eta.unit : took.unit } : {})}
-          detail={active ? `${durationText(duration)} so far` : 'acceptance to end'}
+          detail={active ? `${durationText(duration)} so far` : 'Acceptance to end'}
         />
       </FigureStrip>
       {active && (

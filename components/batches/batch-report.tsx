@@ -40,7 +40,7 @@ export function ReportHead({ batch }: { batch: BatchViewDto }) {
         Batch {batch.batchId} of {batch.run}
       </h1>
       <p className="num mt-1 text-ink-2">
-        step {formatCount(batch.step)}, {batch.split}, {batch.status} · scored by {batch.rewardName}{' '}
+        Step {formatCount(batch.step)}, {batch.split}, {batch.status} · scored by {batch.rewardName}{' '}
         · submitted {dateTime(Date.parse(batch.submittedAt))}
         {batch.completedAt !== null && `, ended ${dateTime(Date.parse(batch.completedAt))}`}
       </p>

@@ -257,7 +257,7 @@ function BatchRelations({
                         aria-label={`Compare with ${id}`}
                         className="text-xs text-accent hover:underline"
                       >
-                        compare
+                        Compare
                       </PageLink>
                     </span>
                   ))}

@@ -131,7 +131,7 @@ describe('state band', () => {
       { state: 'ready', sinceMs: NOW - 10 * 60_000 },
       NOW,
     )
-    expect(band.span).toBe('last hour')
+    expect(band.span).toBe('Last hour')
     expect(band.segments.map((s) => s.state)).toEqual(['ready', 'unreachable', 'ready'])
     expect(band.segments[0]?.from).toBeCloseTo(1 / 3)
     expect(band.segments.at(-1)?.to).toBe(1)
@@ -144,7 +144,7 @@ describe('state band', () => {
       { state: 'b', sinceMs: NOW },
       NOW,
     )
-    expect(band.span).toBe('last 10 min')
+    expect(band.span).toBe('Last 10 min')
     expect(band.segments[0]).toMatchObject({ state: 'ready', from: 0 })
   })
 

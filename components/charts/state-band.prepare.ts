@@ -28,12 +28,12 @@ export interface StateBandData {
 const MIN = 60_000
 const HOUR = 60 * MIN
 const SPANS: readonly [ms: number, words: string][] = [
-  [10 * MIN, 'last 10 min'],
-  [HOUR, 'last hour'],
-  [6 * HOUR, 'last 6 h'],
-  [24 * HOUR, 'last 24 h'],
-  [7 * 24 * HOUR, 'last 7 d'],
-  [30 * 24 * HOUR, 'last 30 d'],
+  [10 * MIN, 'Last 10 min'],
+  [HOUR, 'Last hour'],
+  [6 * HOUR, 'Last 6 h'],
+  [24 * HOUR, 'Last 24 h'],
+  [7 * 24 * HOUR, 'Last 7 d'],
+  [30 * 24 * HOUR, 'Last 30 d'],
 ]
 /** The band covers this many of the newest state changes, so that a short outage remains visible. */
 const CHANGES_SHOWN = 8

@@ -46,9 +46,13 @@ export function shortenMiddle(id: string, maxChars = 24): string {
   return `${id.slice(0, head)}…${id.slice(id.length - (maxChars - 1 - head))}`
 }
 
+export function capitalized(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1)
+}
+
 /** Formats a message as a sentence with a full stop, and with a capital letter unless it begins with a URL. */
 export function sentence(text: string): string {
-  const capital = /^\w+:\/\//.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1)
+  const capital = /^\w+:\/\//.test(text) ? text : capitalized(text)
   return /[.!?…]$/.test(capital) ? capital : `${capital}.`
 }
 

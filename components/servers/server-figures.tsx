@@ -44,7 +44,7 @@ export function ServerFigures({
         unit="req/s"
         detail={
           server.requests === 0
-            ? 'none since registration'
+            ? 'None since registration'
             : `${formatCompact(server.requests)} since registration`
         }
       >
@@ -59,7 +59,7 @@ export function ServerFigures({
         hint="Median latency of requests that returned a score, last 10 minutes."
         value={p50.value}
         {...(p50.unit ? { unit: p50.unit } : {})}
-        detail="last 10 min"
+        detail="Last 10 min"
       >
         <Sparkline
           readings={hour.map((minute) => minute.p50Ms)}
@@ -72,7 +72,7 @@ export function ServerFigures({
         hint="99th percentile of the latency of requests that returned a score, last 10 minutes."
         value={p99.value}
         {...(p99.unit ? { unit: p99.unit } : {})}
-        detail="last 10 min"
+        detail="Last 10 min"
       >
         <Sparkline
           readings={hour.map((minute) => minute.p99Ms)}
@@ -86,7 +86,7 @@ export function ServerFigures({
         {...(errors.unit ? { unit: errors.unit } : {})}
         detail={
           totals.requests === 0
-            ? 'no requests in the last hour'
+            ? 'No requests in the last hour'
             : `${formatCount(totals.errors)} of ${formatCount(totals.requests)}, last hour`
         }
       >
@@ -100,7 +100,7 @@ export function ServerFigures({
         label="In flight"
         value={formatCount(server.inFlight)}
         unit={`of ${formatCount(server.limit)}`}
-        detail={server.hasFixedLimit ? 'fixed limit' : 'adaptive limit'}
+        detail={server.hasFixedLimit ? 'Fixed limit' : 'Adaptive limit'}
       >
         <Sparkline
           readings={inFlight}
@@ -113,7 +113,7 @@ export function ServerFigures({
         hint="The server’s share of its pool’s requests in the last 10 minutes, and its share of the pool’s capacity."
         value={share.value}
         {...(share.unit ? { unit: share.unit } : {})}
-        detail={capacity === 0 ? 'not ready, no capacity' : `${percentText(capacity)} of capacity`}
+        detail={capacity === 0 ? 'Not ready, no capacity' : `${percentText(capacity)} of capacity`}
       >
         <SegmentBar
           className="mt-2 h-2"

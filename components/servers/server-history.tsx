@@ -234,7 +234,7 @@ function StateBand({ band }: { band: StateBandData }) {
     <div className="px-5 pb-3">
       <SegmentBar
         role="img"
-        aria-label={`States, ${band.span}: ${band.segments
+        aria-label={`States, ${band.span.toLowerCase()}: ${band.segments
           .map(
             ({ state, sinceMs, untilMs }) =>
               `${stateLook(state).text} for ${durationText(untilMs - sinceMs)}`,

@@ -110,7 +110,7 @@ function Cells({ row, batchId, late }: { row: TimelineRow; batchId: string; late
       </span>
       <span role="cell" className="text-right">
         {row.endMs === null ? (
-          <span className="text-ink-3">running</span>
+          <span className="text-ink-3">Running</span>
         ) : (
           <Quantity of={formatDuration(row.endMs)} />
         )}
@@ -148,7 +148,7 @@ function Cells({ row, batchId, late }: { row: TimelineRow; batchId: string; late
         title={isDelayed ? causesText(row.waits) : undefined}
       >
         {waitedOn(row)}
-        {late && <span className="ml-1.5 text-xs text-ink-3">straggler</span>}
+        {late && <span className="ml-1.5 text-xs text-ink-3">Straggler</span>}
       </span>
     </>
   )
