@@ -31,7 +31,7 @@ export function prepareGlance(history: FleetHistoryDto): GlanceFigure[] | null {
     ...{ label, value: text(meanOf(readings)), detail, readings },
     ...(hint !== undefined && { hint }),
   })
-  const ofIntervals = `mean of ${intervalSeconds} s intervals`
+  const ofIntervals = `Mean of ${intervalSeconds} s intervals`
   const hintOf = (what: string) =>
     `${what} The p95 is computed for each interval of ${intervalSeconds} s, and the figure is the mean over the intervals.`
   const perSecond = (counts: readonly number[]) => counts.map((n) => n / intervalSeconds)
@@ -40,9 +40,9 @@ export function prepareGlance(history: FleetHistoryDto): GlanceFigure[] | null {
     mean('Requests', perSecond(requests), formatRate, 'requests/s, mean'),
     {
       ...{ label: 'Failed requests', value: formatCount(sumOf(failed)) },
-      ...{ detail: 'in the last hour', readings: failed },
+      ...{ detail: 'In the last hour', readings: failed },
     },
-    mean('Imbalance', imbalance, formatRatio, 'request share ÷ capacity share'),
+    mean('Imbalance', imbalance, formatRatio, 'Request share ÷ capacity share'),
     mean(
       'Service time p95',
       latency.service.map(({ p95 }) => p95),

@@ -98,7 +98,7 @@ function FirstBatch() {
             options={snippets.map((each) => ({ value: each.language, label: each.language }))}
           />
           <span className="ml-auto hidden text-xs text-ink-3 sm:inline">
-            requires {snippet.needs}
+            Requires {snippet.needs}
           </span>
           <CopyButton text={snippet.code} label="Copy" />
         </header>

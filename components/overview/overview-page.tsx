@@ -11,6 +11,7 @@ import { ActiveBatches, RecentBatches } from '../batches/overview-tables.tsx'
 import { WhenSeen } from '../charts/lazy-plot.tsx'
 import { Sparkline } from '../charts/sparkline.tsx'
 import { formatCompact, formatCount, formatRate, percentText, plural } from '../format/numbers.ts'
+import { capitalized } from '../format/text.ts'
 import { useLive } from '../live/live-provider.tsx'
 import { FleetTable } from '../servers/fleet-table.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
@@ -165,7 +166,7 @@ function AttentionList({ attention }: { attention: Attention[] }) {
                 size={14}
                 strokeWidth={2.2}
                 className={`shrink-0 self-center ${each.level === 'error' ? 'text-bad' : 'text-warn'}`}
-                aria-label={each.level}
+                aria-label={capitalized(each.level)}
               />
               <span className="font-medium group-hover:underline sm:shrink-0">{each.title}</span>
               {each.splits?.map((split) => (
@@ -173,7 +174,7 @@ function AttentionList({ attention }: { attention: Attention[] }) {
                   key={split}
                   className="shrink-0 rounded border border-line-strong px-1 text-2xs leading-4 text-ink-2"
                 >
-                  {split === 'val' ? 'validation' : 'training'}
+                  {split === 'val' ? 'Validation' : 'Training'}
                 </span>
               ))}
               <span
@@ -202,7 +203,7 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
         label="Throughput"
         value={formatRate(figures.samplesPerSecond)}
         unit="samples/s"
-        detail="over the last second"
+        detail="Over the last second"
       >
         <Sparkline
           readings={figures.samplesPerSecondHistory}
@@ -213,7 +214,7 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
         label="In flight"
         value={formatCompact(figures.inFlight)}
         unit="samples"
-        detail="being scored now"
+        detail="Being scored now"
       >
         <Sparkline readings={inFlight} label="Samples in flight" color="var(--data-6)" />
       </Figure>
@@ -221,7 +222,7 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
         label="Queued"
         value={formatCompact(figures.queued)}
         unit="samples"
-        detail={`in ${plural(figures.activeBatches, 'active batch', 'active batches')}`}
+        detail={`In ${plural(figures.activeBatches, 'active batch', 'active batches')}`}
       >
         <Sparkline readings={queued} label="Samples queued, last 60 s" color="var(--data-8)" />
       </Figure>
@@ -241,7 +242,7 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
         unit="samples"
         detail={
           ended === 0
-            ? 'no samples finished'
+            ? 'No samples finished'
             : `${percentText(figures.failedLastHour / ended)} of ${formatCompact(ended)} finished`
         }
       />
@@ -264,7 +265,7 @@ function kindsText({ validationLastHour, rescoredLastHour }: OverviewDto['figure
     ...(validationLastHour > 0 ? [`${formatCompact(validationLastHour)} val`] : []),
     ...(rescoredLastHour > 0 ? [`${formatCompact(rescoredLastHour)} rescored`] : []),
   ]
-  return apart.length === 0 ? 'in batches of the last hour' : apart.join(', ')
+  return apart.length === 0 ? 'In batches of the last hour' : apart.join(', ')
 }
 
 function OverviewSkeleton() {

@@ -55,10 +55,10 @@ function RunCard({ run }: { run: OverviewRunDto }) {
         <span className="num text-xl font-medium tracking-tight">{formatScore(run.mean)}</span>
         {run.change !== null && (
           <span className="text-xs text-ink-3">
-            change <RunChange change={run.change} /> over {plural(run.change.steps, 'step')}
+            Change <RunChange change={run.change} /> over {plural(run.change.steps, 'step')}
           </span>
         )}
-        {run.split === 'val' && <span className="ml-auto text-xs text-ink-3">validation</span>}
+        {run.split === 'val' && <span className="ml-auto text-xs text-ink-3">Validation</span>}
       </div>
       {first !== undefined && last !== undefined ? (
         <>
@@ -72,7 +72,7 @@ function RunCard({ run }: { run: OverviewRunDto }) {
             </span>
           </div>
           <div className="num mt-1 flex justify-between pr-13 text-2xs text-ink-3">
-            <span>step {formatCount(first.step)}</span>
+            <span>Step {formatCount(first.step)}</span>
             {last !== first && <span>{formatCount(last.step)}</span>}
           </div>
         </>

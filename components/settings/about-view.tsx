@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import type { AboutDto } from '../../server/contract/about.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatBytes, formatDuration } from '../format/numbers.ts'
+import { capitalized } from '../format/text.ts'
 import { dateTime } from '../format/time.ts'
 import { useNow } from '../live/live-provider.tsx'
 import { ColumnHeads } from '../ui/column-heads.tsx'
@@ -46,31 +47,31 @@ function About({ about }: { about: AboutDto }) {
         <Figure
           label="Postgres"
           value={about.postgresVersion.split(' ')[0]}
-          detail={about.embedded ? 'embedded' : 'set by DATABASE_URL'}
+          detail={about.embedded ? 'Embedded' : 'Set by DATABASE_URL'}
         />
         <Figure
           label="Database"
           value={database.value}
           unit={database.unit}
-          detail="including indexes"
+          detail="Including indexes"
         />
         <Figure
           label="Data folder"
           value={folder.value}
           {...(about.dataDirBytes === null ? {} : { unit: folder.unit })}
-          detail={about.dataDirBytes === null ? 'partly unreadable' : 'all files'}
+          detail={about.dataDirBytes === null ? 'Partly unreadable' : 'All files'}
         />
         <Figure
           label="Uptime"
           value={running.value}
           unit={running.unit}
-          detail={`since ${dateTime(Date.parse(about.startedAt))}`}
+          detail={`Since ${dateTime(Date.parse(about.startedAt))}`}
         />
         <Figure
           label="Function isolation"
           hint={[ISOLATION_TEXT[isolation.level], ...isolation.missing].join(' ')}
-          value={isolation.level}
-          detail={isolation.how}
+          value={capitalized(isolation.level)}
+          detail={capitalized(isolation.how)}
         />
       </FigureStrip>
       <div className="grid lg:grid-cols-2">
@@ -115,7 +116,9 @@ function About({ about }: { about: AboutDto }) {
                   <tr key={name}>
                     <td className="font-mono text-xs">{name}</td>
                     <td className={isDefault ? 'text-ink-3' : ''}>
-                      {isDefault ? (
+                      {value === 'unset' ? (
+                        'Unset'
+                      ) : isDefault ? (
                         value
                       ) : (
                         <CopyText text={value} maxChars={40} className="text-xs" />

@@ -15,6 +15,7 @@ import {
   newestText,
   plural,
 } from '../format/numbers.ts'
+import { capitalized } from '../format/text.ts'
 import { ageText } from '../format/time.ts'
 import { useNow } from '../live/live-provider.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
@@ -123,33 +124,33 @@ function WorkersBody({
           label="Throughput"
           value={formatRate(sum((worker) => worker.samplesPerSecond))}
           unit="samples/s"
-          detail={covered}
+          detail={capitalized(covered)}
         />
         <Figure
           label="In flight"
           value={formatCount(sum((worker) => worker.inFlight))}
           unit="samples"
-          detail="being scored now"
+          detail="Being scored now"
         />
         <Figure
           label="In use"
           hint="Samples claimed by the workers, and their capacity."
           value={formatCount(sum((worker) => worker.inUse))}
           unit={`of ${formatCount(sum((worker) => worker.capacity))}`}
-          detail="samples claimed"
+          detail="Samples claimed"
         />
         <Figure
           label="Event-loop delay p99"
           hint="99th percentile of the event-loop delay of the slowest worker."
           value={loop.value}
           unit={loop.unit}
-          detail="slowest worker"
+          detail="Slowest worker"
         />
         <Figure
           label="Memory"
           value={memory.value}
           unit={memory.unit}
-          detail={`resident, ${covered}`}
+          detail={`Resident, ${covered}`}
         />
       </FigureStrip>
       {history}
@@ -203,7 +204,7 @@ function AddWorker() {
 
 function hosts(workers: readonly WorkerDto[]): string {
   const names = new Set(workers.map((worker) => worker.host))
-  return names.size === 1 ? `on ${[...names][0]}` : `on ${plural(names.size, 'host')}`
+  return names.size === 1 ? `On ${[...names][0]}` : `On ${plural(names.size, 'host')}`
 }
 
 function Row({
@@ -337,7 +338,7 @@ function GoneTable({ workers, marked }: { workers: WorkerDto[]; marked: string |
                 <WorkerStateView {...worker} />
               </td>
               <td className="num">
-                {worker.requeued === 0 ? 'none' : `${plural(worker.requeued, 'sample')}`}
+                {worker.requeued === 0 ? 'None' : `${plural(worker.requeued, 'sample')}`}
               </td>
               <td className="num end">{formatCount(worker.scoredTotal)}</td>
               <td className="num end">{formatCount(worker.failedTotal)}</td>
