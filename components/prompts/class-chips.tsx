@@ -27,7 +27,7 @@ export function ClassChips({
         title="Prompts of all classes"
         onClick={() => onChoose(null)}
       >
-        all
+        All
       </Chip>
       {PROMPT_CLASSES.map((name) => (
         <Chip

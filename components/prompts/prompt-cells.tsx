@@ -16,7 +16,7 @@ export function PromptName({ prompt }: { prompt: Pick<PromptRowDto, 'promptId' |
         <span className="mr-2 font-mono text-xs font-medium">{prompt.promptId}</span>
       )}
       {line === '' ? (
-        <span className="text-ink-3">empty prompt</span>
+        <span className="text-ink-3">Empty prompt</span>
       ) : (
         <span className={prompt.promptId === null ? '' : 'text-ink-2'}>
           <MarkedText text={line} />
@@ -28,7 +28,7 @@ export function PromptName({ prompt }: { prompt: Pick<PromptRowDto, 'promptId' |
 
 /** The number of listed visits. Only the newest {@link MAX_VISITS} visits are stored. */
 export function visitsText(visits: number): string {
-  return `${visits < MAX_VISITS ? '' : 'newest '}${plural(visits, 'visit')}`
+  return `${visits < MAX_VISITS ? '' : 'Newest '}${plural(visits, 'visit')}`
 }
 
 /** The pass rate, or the mean score where samples do not pass or fail. */
@@ -41,7 +41,7 @@ export function rateLabel(prompts: readonly Pick<PromptRowDto, 'passRate'>[]): s
   return prompts.every(({ passRate }) => passRate === null) ? 'Mean' : 'Pass rate or mean'
 }
 
-export const NO_CHANGE = `needs ${CHANGE_VISITS} visits`
+export const NO_CHANGE = `Needs ${CHANGE_VISITS} visits`
 
 /** A change of the pass rate in points, or of the mean score; {@link NO_CHANGE} if there is none. */
 export function ChangeText({ prompt }: { prompt: Pick<PromptRowDto, 'passRate' | 'change'> }) {

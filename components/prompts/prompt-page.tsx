@@ -201,13 +201,13 @@ function Figures({ prompt }: { prompt: PromptHistoryDto }) {
       <Figure
         label="Last two visits"
         value={rateText(prompt.recentPassRate, prompt.recentMean)}
-        detail={unit.toLowerCase()}
+        detail={unit}
       />
       <Figure
         label="Change"
         hint={`${unit} of the last two visits minus that of the earlier ones`}
         value={prompt.change === null ? '–' : <ChangeText prompt={prompt} />}
-        detail={prompt.change === null ? NO_CHANGE : 'last two visits − earlier ones'}
+        detail={prompt.change === null ? NO_CHANGE : 'Last two visits − earlier ones'}
       />
       <Figure
         label="Varied visits"
@@ -219,7 +219,7 @@ function Figures({ prompt }: { prompt: PromptHistoryDto }) {
         label="Visits"
         hint={`Number of groups of this prompt; only the newest ${MAX_VISITS} count`}
         value={formatCount(prompt.visits)}
-        detail={`last at step ${formatCount(prompt.lastStep)}`}
+        detail={`Last at step ${formatCount(prompt.lastStep)}`}
       />
     </FigureStrip>
   )

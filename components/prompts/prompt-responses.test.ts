@@ -32,6 +32,6 @@ test('if a group is read in part, the best and the worst response are those of t
 
 test('the visits of a prompt with more than are kept are called the newest', () => {
   expect([visitsText(1), visitsText(255), visitsText(256)]).toEqual([
-    ...['1 visit', '255 visits', 'newest 256 visits'],
+    ...['1 visit', '255 visits', 'Newest 256 visits'],
   ])
 })

@@ -142,9 +142,9 @@ function Visit({
                         sample={sample}
                         mark={
                           sample === responses.best
-                            ? 'best'
+                            ? 'Best'
                             : sample === responses.worst
-                              ? 'worst'
+                              ? 'Worst'
                               : null
                         }
                       />
@@ -173,7 +173,7 @@ function Visit({
   )
 }
 
-function Response({ sample, mark }: { sample: SampleRowDto; mark: 'best' | 'worst' | null }) {
+function Response({ sample, mark }: { sample: SampleRowDto; mark: 'Best' | 'Worst' | null }) {
   return (
     <article
       aria-label={`Sample ${sample.id}`}
@@ -189,7 +189,7 @@ function Response({ sample, mark }: { sample: SampleRowDto; mark: 'best' | 'wors
         </PageLink>
         {mark !== null && (
           <span
-            className={`rounded-sm px-1.5 text-2xs leading-[18px] ${mark === 'best' ? 'bg-ok-soft text-ok' : 'bg-bad-soft text-bad'}`}
+            className={`rounded-sm px-1.5 text-2xs leading-[18px] ${mark === 'Best' ? 'bg-ok-soft text-ok' : 'bg-bad-soft text-bad'}`}
           >
             {mark}
           </span>
@@ -198,7 +198,7 @@ function Response({ sample, mark }: { sample: SampleRowDto; mark: 'best' | 'wors
           {sample.status === 'failed' ? (
             <span className="inline-flex items-center gap-1.5 text-xs text-bad">
               <span className="hatch size-2.5 rounded-[2px]" aria-hidden />
-              {sample.reason ?? 'failed'}
+              {sample.reason ?? 'Failed'}
             </span>
           ) : (
             <ScoreCell row={sample} />

@@ -88,7 +88,7 @@ export function PromptVisits({
                 )}
                 <td>
                   {visit.uid === null ? (
-                    <span className="text-xs text-ink-3">removed by retention</span>
+                    <span className="text-xs text-ink-3">Removed by retention</span>
                   ) : (
                     <span className="flex gap-1">
                       <Button

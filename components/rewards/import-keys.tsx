@@ -13,10 +13,10 @@ export type Imported = inferRouterOutputs<AppRouter>['rewards']['importConfig']
 type Key = Imported['keys'][number]
 
 const LOOK: Record<Key['status'], { text: string; icon: LucideIcon; tone: string }> = {
-  supported: { text: 'supported', icon: CircleCheck, tone: 'text-ok' },
-  not_applicable: { text: 'not applicable', icon: CircleDashed, tone: 'text-ink-3' },
-  unknown: { text: 'unknown', icon: CircleHelp, tone: 'text-bad' },
-  unresolved: { text: 'unresolved', icon: Unlink, tone: 'text-warn' },
+  supported: { text: 'Supported', icon: CircleCheck, tone: 'text-ok' },
+  not_applicable: { text: 'Not applicable', icon: CircleDashed, tone: 'text-ink-3' },
+  unknown: { text: 'Unknown', icon: CircleHelp, tone: 'text-bad' },
+  unresolved: { text: 'Unresolved', icon: Unlink, tone: 'text-warn' },
 }
 const STATUSES = Object.keys(LOOK) as Key['status'][]
 
@@ -66,7 +66,7 @@ function Row({ row }: { row: Key }) {
       data-status={status}
       className="grid grid-cols-[28px_minmax(0,1fr)] gap-x-3 border-t px-5 py-1.5 hover:bg-hover sm:grid-cols-[28px_minmax(0,1fr)_128px]"
     >
-      <span className="num text-right text-xs leading-5 text-ink-3" title={`line ${line}`}>
+      <span className="num text-right text-xs leading-5 text-ink-3" title={`Line ${line}`}>
         {line}
       </span>
       <span className="min-w-0">

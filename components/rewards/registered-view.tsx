@@ -155,12 +155,12 @@ function Rule({ rule, ...toggle }: { rule: RuleDto } & Toggle) {
       title={title}
       facts={
         dataSources.length === 0 ? (
-          <span className="text-ink-3">selected by name only</span>
+          <span className="text-ink-3">Selected by name only</span>
         ) : (
           <span className="font-mono break-words">{dataSources.join(', ')}</span>
         )
       }
-      end={callsService ? 'runs in a sandbox' : plural(options.length, 'option')}
+      end={callsService ? 'Runs in a sandbox' : plural(options.length, 'option')}
       {...toggle}
     >
       <OptionTable of={name} options={options} />
@@ -174,7 +174,7 @@ function Manager({ manager, ...toggle }: { manager: ManagerDto } & Toggle) {
   return (
     <RegisteredItem
       name={name}
-      title={aliases.length > 0 ? `also ${aliases.join(', ')}` : undefined}
+      title={aliases.length > 0 ? `Also ${aliases.join(', ')}` : undefined}
       facts={description}
       end={plural(options.length, 'option')}
       {...toggle}
@@ -194,7 +194,7 @@ function Judge({ judge, ...toggle }: { judge: JudgeDto } & Toggle) {
       title={kind === 'pair' ? 'Compares two responses' : 'Judges one response'}
       facts={
         <>
-          parser <span className="font-mono">{parser.kind}</span>
+          Parser <span className="font-mono">{parser.kind}</span>
           {options.length > 0 && (
             <span className="font-mono text-ink-3">
               {' '}
@@ -216,7 +216,7 @@ function Judge({ judge, ...toggle }: { judge: JudgeDto } & Toggle) {
         ))}
       </ol>
       <p className="num mt-2 text-xs text-ink-3">
-        temperature {temperature}, at most {maxTokens} tokens
+        Temperature {temperature}, at most {maxTokens} tokens
       </p>
     </RegisteredItem>
   )
@@ -230,8 +230,8 @@ function Model({ model, ...toggle }: { model: RewardModelDto } & Toggle) {
       name={model.model}
       title={
         kind === 'generative'
-          ? 'generative: used with a judge template'
-          : 'discriminative: returns scores'
+          ? 'Generative: used with a judge template'
+          : 'Discriminative: returns scores'
       }
       facts={`${ready} of ${plural(servers.length, 'server')} ready`}
       end={[...new Set(servers.map(({ engine }) => engineName(engine)))].join(', ')}
@@ -266,14 +266,14 @@ function FunctionFile({ file, ...toggle }: { file: FunctionFileDto } & Toggle) {
       name={path}
       title={
         <>
-          changed <Ago at={changedAt} />
+          Changed <Ago at={changedAt} />
         </>
       }
       facts={
         exports === null ? (
-          'too large to inspect'
+          'Too large to inspect'
         ) : exports.length === 0 ? (
-          <span className="text-ink-3">no exports</span>
+          <span className="text-ink-3">No exports</span>
         ) : (
           <span className="font-mono break-words">{exports.join(', ')}</span>
         )
@@ -284,7 +284,7 @@ function FunctionFile({ file, ...toggle }: { file: FunctionFileDto } & Toggle) {
       {problem !== null && <p className="text-xs break-words text-bad">{problem}</p>}
       {hash !== null && (
         <p className="text-xs text-ink-2">
-          version <CopyText text={hash} className="text-xs" />
+          Version <CopyText text={hash} className="text-xs" />
           <span className="text-ink-3">
             of the current file and its imports. Each sample stores the version that scored it.
           </span>
@@ -363,7 +363,7 @@ function OptionTable({ of, options }: { of: string; options: readonly OptionDto[
             </span>
             <span className="font-mono max-md:text-right md:px-3">
               {defaultJson === null ? (
-                <span className="font-sans text-ink-3">required</span>
+                <span className="font-sans text-ink-3">Required</span>
               ) : (
                 defaultJson
               )}

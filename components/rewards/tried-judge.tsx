@@ -18,7 +18,7 @@ export function TriedJudgeStep({ step }: { step: JudgeStep }) {
         <TraceItem
           key={`${vote.vote}${vote.swapped}`}
           title={titleOf(vote, votes)}
-          value={vote.value === null ? 'not parsed' : formatScore(vote.value)}
+          value={vote.value === null ? 'Not parsed' : formatScore(vote.value)}
         >
           <VoteView vote={vote} parser={parser} />
         </TraceItem>
@@ -75,7 +75,7 @@ function VoteView({ vote, parser }: { vote: Vote; parser: string }) {
       )}
       {reply !== null && (
         <div className="mt-2">
-          <p className="mb-0.5 text-2xs text-ink-3">reply, parsed by {parser}</p>
+          <p className="mb-0.5 text-2xs text-ink-3">Reply, parsed by {parser}</p>
           <Reply reply={reply} read={read} />
         </div>
       )}

@@ -2,7 +2,7 @@ import { CircleCheck, CircleX } from 'lucide-react'
 import type { ReactNode } from 'react'
 import { correctnessOf } from '../../server/contract/verdicts.ts'
 import { formatCount } from '../format/numbers.ts'
-import { sentence } from '../format/text.ts'
+import { capitalized, sentence } from '../format/text.ts'
 import { Parts, RolloutText } from '../rollouts/raw-text.tsx'
 import { excerptAround } from './excerpt.prepare.ts'
 import { EndFailure, EndText, OptionsUsed, type Step, TraceItem } from './trace-item.tsx'
@@ -14,7 +14,7 @@ export function TriedRuleStep({ step, response }: { step: RuleStep; response: st
   return (
     <>
       {(where !== null || found !== null) && (
-        <TraceItem title="Answer" value={found === null ? 'not found' : undefined}>
+        <TraceItem title="Answer" value={found === null ? 'Not found' : undefined}>
           {where !== null && <p className="text-ink-2">{sentence(where)}</p>}
           <Found found={found} response={response} />
         </TraceItem>
@@ -89,7 +89,7 @@ function Forms({ forms }: { forms: RuleStep['forms'] }) {
         const isLast = at === forms.length - 1
         return (
           <div key={step} className={`grid grid-cols-2 ${isLast ? '' : 'border-b'}`}>
-            <p className="col-span-2 px-3 pt-1.5 text-2xs text-ink-3">{step}</p>
+            <p className="col-span-2 px-3 pt-1.5 text-2xs text-ink-3">{capitalized(step)}</p>
             <Side strong={isLast}>{response}</Side>
             <Side strong={isLast}>{groundTruth}</Side>
           </div>
@@ -105,9 +105,9 @@ function Side({ strong, children }: { strong: boolean; children: string | null }
       className={`px-3 pb-1.5 font-mono text-xs leading-5 whitespace-pre-wrap [overflow-wrap:anywhere] ${strong ? 'font-medium' : 'text-ink-2'}`}
     >
       {children === null ? (
-        <span className="font-sans font-normal text-ink-3">none</span>
+        <span className="font-sans font-normal text-ink-3">None</span>
       ) : children === '' ? (
-        <span className="font-sans font-normal text-ink-3">empty</span>
+        <span className="font-sans font-normal text-ink-3">Empty</span>
       ) : (
         <Parts text={children} />
       )}

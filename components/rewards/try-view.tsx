@@ -183,7 +183,7 @@ function Running({ since, onStop }: { since: number; onStop(): void }) {
       <div className="flex items-center gap-3">
         <Skeleton width={84} height={26} />
         <span className="num text-xs text-ink-3">
-          scoring{seconds > 0 && `, ${seconds} s of at most 60 s`}
+          Scoring{seconds > 0 && `, ${seconds} s of at most 60 s`}
         </span>
         <Button small className="ml-auto" onClick={onStop}>
           Stop

@@ -7,7 +7,7 @@ import { RolloutText } from './raw-text.tsx'
 import { answerMark, type TextMark } from './text-marks.ts'
 
 const NO_MARKS: readonly TextMark[] = []
-const UNREADABLE = 'not valid JSON'
+const UNREADABLE = 'Not valid JSON'
 
 /** A tool call with its arguments. `extracted` is the answer if it was found in the arguments. */
 export function ToolCallBlock({
@@ -22,7 +22,7 @@ export function ToolCallBlock({
   return (
     <Block
       icon={Wrench}
-      word="tool call"
+      word="Tool call"
       name={call.name}
       id={call.id}
       attribute="data-tool-call"
@@ -37,7 +37,7 @@ export function UnreadCallBlock({ text, marks }: { text: string; marks: readonly
   return (
     <Block
       icon={Wrench}
-      word="tool call"
+      word="Tool call"
       name={null}
       id={null}
       attribute="data-tool-call"
@@ -67,11 +67,11 @@ export function ToolResultBlock({
   return (
     <Block
       icon={CornerDownRight}
-      word="tool result"
+      word="Tool result"
       name={name}
       id={id}
       attribute="data-tool-result"
-      note={isFailed ? 'failed' : undefined}
+      note={isFailed ? 'Failed' : undefined}
     >
       <RolloutText bare text={text} maxChars={1_600} marks={marks} at={at} />
     </Block>
@@ -100,7 +100,7 @@ function Block({
       <p className="flex items-center gap-1.5 border-b px-3 py-1 text-2xs text-ink-3">
         <Icon size={11} aria-hidden className="shrink-0" />
         {word}
-        {name !== null && <span className="font-mono text-ink">{name || 'unnamed'}</span>}
+        {name !== null && <span className="font-mono text-ink">{name || 'Unnamed'}</span>}
         {id !== null && <span className="truncate font-mono">{id}</span>}
         {note && <span className="ml-auto shrink-0 text-warn">{note}</span>}
       </p>

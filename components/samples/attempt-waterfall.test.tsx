@@ -25,5 +25,5 @@ test('each attempt names its server, result and worker, also if it succeeded', (
   const words = html.replaceAll(/<[^>]*>/g, '\n').split(/\n+/)
   expect(words).toContain('rm-1 · bad_answer · HTTP 502')
   expect(words).toContain('Bad gateway')
-  expect(words).toContain('no server · scored · on w3')
+  expect(words).toContain('No server · scored · on w3')
 })

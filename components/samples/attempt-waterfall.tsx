@@ -75,7 +75,7 @@ export function AttemptWaterfall({
 
 function AttemptWords({ attempt }: { attempt: AttemptDto }) {
   const parts = [
-    attempt.serverName ?? 'no server',
+    attempt.serverName ?? 'No server',
     attempt.reason ?? attempt.outcome,
     attempt.statusCode === null ? null : `HTTP ${attempt.statusCode}`,
     attempt.workerId === null ? null : `on ${attempt.workerId}`,

@@ -128,11 +128,11 @@ function RewardedParts({ sample, rewards }: { sample: ReadSample; rewards: PartR
         {shown.map(({ message, text, score }, i) => (
           // biome-ignore lint/suspicious/noArrayIndexKey: parts of a response do not move
           <li key={i} className="flex items-baseline gap-3">
-            <span className="w-20 shrink-0 text-ink-3">message {message}</span>
+            <span className="w-20 shrink-0 text-ink-3">Message {message}</span>
             <span
               className={`min-w-0 flex-1 truncate ${text === null ? 'text-ink-3' : 'font-mono'}`}
             >
-              {text === null ? 'whole message' : <MarkedText text={text} />}
+              {text === null ? 'Whole message' : <MarkedText text={text} />}
             </span>
             <TurnScore score={score} />
           </li>
@@ -181,7 +181,7 @@ export function SampleDetails({
             <ScoreCell row={sample} />
           </span>
           {sample.rawScore !== null && sample.rawScore !== sample.score && (
-            <span className="text-ink-2">raw {formatScore(sample.rawScore)}</span>
+            <span className="text-ink-2">Raw {formatScore(sample.rawScore)}</span>
           )}
           {sample.verdict !== null && <span className="text-ink-2">{sample.verdict}</span>}
           {sample.groupSignal !== null && (
@@ -190,8 +190,8 @@ export function SampleDetails({
               title={`GRPO advantage within the group. ${GROUP_SIGNAL_TEXT[sample.groupSignal]}`}
             >
               {sample.advantage === null
-                ? 'no advantage'
-                : `advantage ${formatScore(sample.advantage)}`}
+                ? 'No advantage'
+                : `Advantage ${formatScore(sample.advantage)}`}
             </span>
           )}
         </p>
@@ -239,7 +239,7 @@ export function SampleDetails({
       )}
       <PanelPart title="Details">
         <dl className="grid grid-cols-[110px_minmax(0,1fr)] gap-y-0.5">
-          <Line name="batch">
+          <Line name="Batch">
             <PageLink
               href={`/batches/${sample.batchId}`}
               className="font-mono text-xs text-accent hover:underline"
@@ -247,13 +247,13 @@ export function SampleDetails({
               {sample.batchId}
             </PageLink>
           </Line>
-          <Line name="run">
+          <Line name="Run">
             <RunName run={sample.run} />
           </Line>
-          <Line name="step">{formatCount(sample.step)}</Line>
-          <Line name="split">{sample.split}</Line>
+          <Line name="Step">{formatCount(sample.step)}</Line>
+          <Line name="Split">{sample.split === 'val' ? 'Validation' : 'Training'}</Line>
           {sample.rescoredFrom !== null && (
-            <Line name="rescored from">
+            <Line name="Rescored from">
               <PageLink
                 href={`/batches/${sample.rescoredFrom}`}
                 className="font-mono text-xs text-accent hover:underline"
@@ -262,24 +262,24 @@ export function SampleDetails({
               </PageLink>
             </Line>
           )}
-          <Line name="group">
+          <Line name="Group">
             <CopyText text={sample.uid} maxChars={40} className="text-xs" />
           </Line>
           {DETAIL_FIELDS.map((field) => (
             <FieldLine key={field} field={field} value={sample[field]} />
           ))}
-          <Line name="data source">{sample.dataSource}</Line>
-          <Line name="reward position">
-            {sample.position === null ? '–' : `token ${formatCount(sample.position)}`}
+          <Line name="Data source">{sample.dataSource}</Line>
+          <Line name="Reward position">
+            {sample.position === null ? '–' : `Token ${formatCount(sample.position)}`}
           </Line>
-          <Line name="server">
-            {sample.serverName === null ? 'none' : <ServerName name={sample.serverName} />}
+          <Line name="Server">
+            {sample.serverName === null ? 'None' : <ServerName name={sample.serverName} />}
           </Line>
-          <Line name="worker">
+          <Line name="Worker">
             {sample.workerId === null ? '–' : <WorkerName id={sample.workerId} />}
           </Line>
-          <Line name="submitted">{dateTime(Date.parse(sample.submittedAt))}</Line>
-          <Line name="ended">
+          <Line name="Submitted">{dateTime(Date.parse(sample.submittedAt))}</Line>
+          <Line name="Ended">
             {sample.endedAt === null ? '–' : dateTime(Date.parse(sample.endedAt))}
           </Line>
         </dl>
@@ -320,7 +320,7 @@ function FieldLine({ field, value }: { field: SampleFieldName; value: number | s
   if (value === null || field === 'responseLength') return null
   const { label, unit = '' } = fieldOf(field)
   return (
-    <Line name={label.toLowerCase()}>
+    <Line name={label}>
       {typeof value === 'string' ? (
         <CopyText text={value} maxChars={40} className="text-xs" />
       ) : (

@@ -250,7 +250,7 @@ function Head({
         {sample.verdict !== null && <span className="text-ink-2">{sample.verdict}</span>}
         {sample.status !== 'scored' && <SampleStatusView status={sample.status} />}
         {sample.advantage !== null && (
-          <span className="num text-ink-3">advantage {formatScore(sample.advantage)}</span>
+          <span className="num text-ink-3">Advantage {formatScore(sample.advantage)}</span>
         )}
         <PageLink
           href={`/samples?batch=${sample.batchId}&sample=${sample.id}`}
@@ -260,7 +260,7 @@ function Head({
         </PageLink>
         <span className="num flex min-w-0 items-center gap-1.5 text-xs text-ink-3">
           <RunName run={sample.run} />
-          step {formatCount(sample.step)}
+          Step {formatCount(sample.step)}
         </span>
       </div>
       {sample.reason !== null && (
