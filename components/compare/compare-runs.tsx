@@ -225,7 +225,7 @@ function RunChip({
       />
       {isMissing ? (
         <span className="max-w-48 truncate">
-          {name} <span className="text-bad">run not found</span>
+          {name} <span className="text-bad">Run not found</span>
         </span>
       ) : (
         <PageLink
@@ -236,7 +236,7 @@ function RunChip({
           <MiddleText text={name} className="max-w-80" />
         </PageLink>
       )}
-      {isFirst && <span className="text-ink-3">first</span>}
+      {isFirst && <span className="text-ink-3">First</span>}
       {isSeeded && <SeededMark />}
       <span className="inline-flex">
         {!isMissing && (

@@ -106,8 +106,8 @@ function changesOf(group: {
   noSignalFirst: boolean
   noSignalSecond: boolean
 }): string {
-  if (group.noSignalFirst && group.noSignalSecond) return 'no signal in both'
-  if (group.noSignalSecond) return 'signal only in the first batch'
-  if (group.noSignalFirst) return 'signal only in the second batch'
-  return group.bestChanged ? 'best sample differs' : ''
+  if (group.noSignalFirst && group.noSignalSecond) return 'No signal in both'
+  if (group.noSignalSecond) return 'Signal only in the first batch'
+  if (group.noSignalFirst) return 'Signal only in the second batch'
+  return group.bestChanged ? 'Best sample differs' : ''
 }

@@ -162,7 +162,7 @@ function Side({
       </p>
       <p className="num mt-0.5 text-xl font-medium tracking-tight">{formatScore(sample.score)}</p>
       <p className="num text-xs text-ink-3">
-        {advantage !== undefined && <>advantage {formatSigned(advantage)}</>}
+        {advantage !== undefined && <>Advantage {formatSigned(advantage)}</>}
         {rank !== undefined && <>, percentile {formatPercent(rank).value}</>}
         {sample.rawScore !== null && sample.rawScore !== sample.score && (
           <>, raw {formatScore(sample.rawScore)}</>

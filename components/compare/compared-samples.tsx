@@ -134,13 +134,13 @@ export function ComparedSamples({
         <>
           {url.cell !== null && pair.joint !== null && (
             <Narrowed remove="Remove score filter" onRemove={() => onChange({ cell: null })}>
-              first {placeText(pair.joint.first, url.cell[0])}, second{' '}
+              First {placeText(pair.joint.first, url.cell[0])}, second{' '}
               {placeText(pair.joint.second, url.cell[1])}
             </Narrowed>
           )}
           {url.uid !== null && (
             <Narrowed remove="Remove group filter" onRemove={() => onChange({ uid: null })}>
-              group <span className="font-mono">{shortenMiddle(url.uid, 18)}</span>
+              Group <span className="font-mono">{shortenMiddle(url.uid, 18)}</span>
             </Narrowed>
           )}
           <Segmented

@@ -110,10 +110,10 @@ export function SideBlock({
         <BatchLink batchId={batch.batchId} />
         <BatchStatusView status={batch.status} />
         <RunName run={batch.run} />
-        <span>step {formatCount(batch.step)}</span>
+        <span>Step {formatCount(batch.step)}</span>
         {batch.rescoredFrom !== null && (
           <span className="text-ink-3">
-            rescored from <BatchLink batchId={batch.rescoredFrom} />
+            Rescored from <BatchLink batchId={batch.rescoredFrom} />
           </span>
         )}
       </p>
@@ -139,7 +139,7 @@ export function SideBlock({
             </>
           ) : (
             <>
-              mean {formatScore(scores.mean)} ± {formatScore(scores.std)}, from{' '}
+              Mean {formatScore(scores.mean)} ± {formatScore(scores.std)}, from{' '}
               {formatScore(scores.min)} to {formatScore(scores.max)}
             </>
           )}

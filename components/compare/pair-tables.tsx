@@ -3,6 +3,7 @@
 import { correlationWord, kappaWord } from '../../server/contract/agreement.ts'
 import type { ComparePairDto } from '../../server/contract/compare.ts'
 import { formatCount, formatScore, formatSigned, percentText } from '../format/numbers.ts'
+import { capitalized } from '../format/text.ts'
 import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
@@ -11,18 +12,18 @@ import { kappaText, shareText } from './pair-words.ts'
 export function StatisticsTable({ pair }: { pair: ComparePairDto }) {
   const { groups, classes } = pair
   const rows: [what: string, value: string, note: string][] = [
-    ['Pearson', formatScore(pair.pearson), correlationWord(pair.pearson) ?? 'not defined'],
-    ['Spearman', formatScore(pair.spearman), correlationWord(pair.spearman) ?? 'not defined'],
+    ['Pearson', formatScore(pair.pearson), wordOf(correlationWord(pair.pearson))],
+    ['Spearman', formatScore(pair.spearman), wordOf(correlationWord(pair.spearman))],
     ...(classes === null
       ? []
       : ([
           ['Equal scores', percentText(classes.equal), `of ${formatCount(pair.n)} samples`],
-          ['Cohen’s κ', kappaText(classes.kappa), kappaWord(classes.kappa) ?? 'not defined'],
+          ['Cohen’s κ', kappaText(classes.kappa), wordOf(kappaWord(classes.kappa))],
         ] as [string, string, string][])),
     [
       'Kendall τ-b within groups',
       formatScore(groups.tau),
-      `mean of ${formatCount(groups.tauGroups)} of ${formatCount(groups.n)} groups; the others have equal scores under one reward`,
+      `Mean of ${formatCount(groups.tauGroups)} of ${formatCount(groups.n)} groups; the others have equal scores under one reward`,
     ],
     [
       'Discordant pairs',
@@ -32,17 +33,17 @@ export function StatisticsTable({ pair }: { pair: ComparePairDto }) {
     [
       'Tied pairs',
       `${formatCount(groups.tiedFirst)} · ${formatCount(groups.tiedSecond)}`,
-      `first · second; ${formatCount(groups.tiedBoth)} of them in both`,
+      `First · second; ${formatCount(groups.tiedBoth)} of them in both`,
     ],
     [
       'Best sample differs',
       shareText(groups.bestChanged, groups.n),
-      `in ${formatCount(groups.bestChanged)} of ${formatCount(groups.n)} groups, no sample is best under both`,
+      `In ${formatCount(groups.bestChanged)} of ${formatCount(groups.n)} groups, no sample is best under both`,
     ],
     [
       'No-signal groups',
       `${formatCount(groups.noSignalFirst)} · ${formatCount(groups.noSignalSecond)}`,
-      `first · second; signal lost in ${formatCount(groups.noSignalSecond - groups.noSignalBoth)}, gained in ${formatCount(groups.noSignalFirst - groups.noSignalBoth)}`,
+      `First · second; signal lost in ${formatCount(groups.noSignalSecond - groups.noSignalBoth)}, gained in ${formatCount(groups.noSignalFirst - groups.noSignalBoth)}`,
     ],
   ]
   return (
@@ -71,7 +72,11 @@ export function StatisticsTable({ pair }: { pair: ComparePairDto }) {
   )
 }
 
-const SIGNS = ['negative', 'zero', 'positive'] as const
+function wordOf(word: string | null): string {
+  return capitalized(word ?? 'not defined')
+}
+
+const SIGNS = ['Negative', 'Zero', 'Positive'] as const
 
 export function AdvantageSigns({ pair }: { pair: ComparePairDto }) {
   const { signs, samples } = pair.groups
@@ -91,7 +96,7 @@ export function AdvantageSigns({ pair }: { pair: ComparePairDto }) {
             <thead>
               <tr className="text-xs text-ink-3">
                 <th scope="col" className="px-2 py-1 text-left font-normal">
-                  first ↓ second →
+                  First ↓ second →
                 </th>
                 {SIGNS.map((sign) => (
                   <th key={sign} scope="col" className="px-2 py-1 text-right font-normal">

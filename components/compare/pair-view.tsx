@@ -83,7 +83,7 @@ function PairFigures({ pair }: { pair: ComparePairDto }) {
       <Figure
         label="Samples compared"
         value={formatCount(pair.n)}
-        detail={leftOut === 0 ? 'none unmatched' : `${formatCount(leftOut)} unmatched`}
+        detail={leftOut === 0 ? 'None unmatched' : `${formatCount(leftOut)} unmatched`}
       />
       <Figure
         label="Mean, second − first"
@@ -99,7 +99,7 @@ function PairFigures({ pair }: { pair: ComparePairDto }) {
         label="Kendall τ within groups"
         hint="Mean Kendall τ-b of the two rewards within groups."
         value={formatScore(groups.tau)}
-        detail={`mean of ${formatCount(groups.tauGroups)} of ${formatCount(groups.n)} groups`}
+        detail={`Mean of ${formatCount(groups.tauGroups)} of ${formatCount(groups.n)} groups`}
       />
       <Figure
         label="Discordant pairs"

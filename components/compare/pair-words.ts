@@ -1,6 +1,7 @@
 import { correlationWord, kappaWord, shownKappa } from '../../server/contract/agreement.ts'
 import type { ComparePairDto, DisagreementMeasure } from '../../server/contract/compare.ts'
 import { formatCount, formatScore, percentText, plural } from '../format/numbers.ts'
+import { capitalized } from '../format/text.ts'
 
 export const SIDE_COLOR = { first: 'var(--data-1)', second: 'var(--data-2)' } as const
 
@@ -49,7 +50,7 @@ export function pairVerdict(pair: ComparePairDto): { title: string; detail: stri
   const title =
     word === null
       ? 'One reward gives every sample the same score, so ranks cannot be compared'
-      : `${sentence(word)} rank agreement over ${plural(n, 'sample')} (Spearman ${formatScore(spearman)})`
+      : `${capitalized(word)} rank agreement over ${plural(n, 'sample')} (Spearman ${formatScore(spearman)})`
   return { title, detail: details.join(' ') }
 }
 
@@ -59,8 +60,4 @@ export function kappaText(kappa: number | null): string {
 
 function has(groups: number): string {
   return groups === 1 ? 'has' : 'have'
-}
-
-function sentence(word: string): string {
-  return word.charAt(0).toUpperCase() + word.slice(1)
 }

@@ -40,7 +40,7 @@ export function PlannerPage() {
         title="Planner"
         state={
           <span className="truncate text-ink-3 max-sm:hidden">
-            time saved by overlapping rewards and training
+            Time saved by overlapping rewards and training
           </span>
         }
       />
@@ -151,13 +151,13 @@ function Planned({
         <Figure
           label="Rewards"
           value={formatCount(plan.rewards.samples)}
-          detail={`per step, ${plural(plan.rewards.groups, 'group')}`}
+          detail={`Per step, ${plural(plan.rewards.groups, 'group')}`}
         />
         <Figure
           label="Trainer time"
           hint="Rollout, log-probs and updates of a step."
           value={stepText(plan.phases.rolloutMs + plan.phases.logProbMs + plan.phases.updateMs)}
-          detail={`per step, ${plural(plan.miniBatches, 'update')}`}
+          detail={`Per step, ${plural(plan.miniBatches, 'update')}`}
         />
         <Figure
           label="Reward wait (barrier)"
@@ -211,8 +211,8 @@ function Recorded({ plan }: { plan: PlannerDto }) {
         )}
         , {plural(samples, 'sample')} per step
       </span>
-      {recordedStepMs !== null && <span>recorded step time {stepText(recordedStepMs)}</span>}
-      {recordedWaitMs !== null && <span>recorded reward wait {stepText(recordedWaitMs)}</span>}
+      {recordedStepMs !== null && <span>Recorded step time {stepText(recordedStepMs)}</span>}
+      {recordedWaitMs !== null && <span>Recorded reward wait {stepText(recordedWaitMs)}</span>}
       {pending > 0 && <span>{plural(pending, 'sample')} not finished, excluded</span>}
       {withoutCall > 0 && (
         <span>{plural(withoutCall, 'sample')} without a request, counted as 0 s</span>

@@ -77,7 +77,7 @@ export function StrategyTable({
                 >
                   <span className="block">{stepText(column.boundMs)}</span>
                   <span className="block text-2xs text-ink-3">
-                    {column.boundBy === 'trainer' ? 'trainer time' : 'reward latency'}
+                    {column.boundBy === 'trainer' ? 'Trainer time' : 'Reward latency'}
                   </span>
                 </td>
               ))}
@@ -96,7 +96,7 @@ function Cell({ one, isBest }: { one: PlannedStrategy; isBest: boolean }) {
       <span className={`block ${isBest ? 'font-semibold' : ''}`}>
         {isBest && (
           <span className="mr-2 text-2xs font-normal text-ok max-md:hidden" title={RECOMMENDED}>
-            recommended
+            Recommended
           </span>
         )}
         {stepText(one.stepMs)}

@@ -8,32 +8,32 @@ export const STRATEGY_WORDS: Record<Strategy, { label: string; within: string; a
   barrier: {
     label: 'Barrier',
     within: 'a barrier',
-    about: 'roll out, wait for all rewards, train',
+    about: 'Roll out, wait for all rewards, train',
   },
   streaming: {
     label: 'Streaming',
     within: 'streaming',
-    about: 'each sample is scored as soon as its rollout ends',
+    about: 'Each sample is scored as soon as its rollout ends',
   },
   pipeline: {
     label: 'Mini-batch pipeline',
     within: 'the mini-batch pipeline',
-    about: 'train on a mini-batch once enough groups are complete',
+    about: 'Train on a mini-batch once enough groups are complete',
   },
   off_policy: {
     label: 'One step off-policy',
     within: 'one step off-policy',
-    about: 'roll out the next step before training, so rewards may take a step longer',
+    about: 'Roll out the next step before training, so rewards may take a step longer',
   },
   both: {
     label: 'Off-policy + pipeline',
     within: 'one step off-policy and the mini-batch pipeline',
-    about: 'one step off-policy, with the mini-batch pipeline',
+    about: 'One step off-policy, with the mini-batch pipeline',
   },
   all: {
     label: 'All combined',
     within: 'all strategies combined',
-    about: 'one step off-policy, mini-batch pipeline and streaming',
+    about: 'One step off-policy, mini-batch pipeline and streaming',
   },
 }
 
@@ -48,8 +48,8 @@ export function stepText(ms: number): string {
 }
 
 export function limitText({ limit, servers }: { limit: number | null; servers: number }): string {
-  const at = limit === null ? 'no limit' : `${formatCount(limit)} concurrent`
-  return servers === 1 ? at : `${formatCount(servers)} servers, ${at}`
+  const at = limit === null ? 'No limit' : `${formatCount(limit)} concurrent`
+  return servers === 1 ? at : `${formatCount(servers)} servers, ${at.toLowerCase()}`
 }
 
 function underText({ limit, servers }: { limit: number | null; servers: number }): string {
@@ -61,8 +61,8 @@ function underText({ limit, servers }: { limit: number | null; servers: number }
 }
 
 export function savingText({ saving, strategy }: PlannedStrategy): string {
-  if (strategy === 'barrier') return 'baseline'
-  if (Math.abs(saving) < 0.01) return 'no gain'
+  if (strategy === 'barrier') return 'Baseline'
+  if (Math.abs(saving) < 0.01) return 'No gain'
   const share = percentText(Math.abs(saving))
   return saving > 0 ? `${share} less` : `${share} more`
 }

@@ -17,15 +17,15 @@ const signals = {
 describe('empty run charts give the reason', () => {
   test('no step has ended', () => {
     const running = [step({ scored: 0 })]
-    expect(noSpreadText(running)).toBe('no steps have ended yet')
-    expect(noSignalsText(running)).toBe('no groups have been analyzed yet')
-    expect(noFailuresText(running)).toBe('no samples are finished yet')
-    expect(noFailuresText([])).toBe('no samples are finished yet')
+    expect(noSpreadText(running)).toBe('No steps have ended yet')
+    expect(noSignalsText(running)).toBe('No groups have been analyzed yet')
+    expect(noFailuresText(running)).toBe('No samples are finished yet')
+    expect(noFailuresText([])).toBe('No samples are finished yet')
   })
 
   test('all samples of ended steps failed', () => {
     const failed = [step({ failed: 32, n: 0 }), step({})]
-    expect(noSpreadText(failed)).toBe('no score: all 32 samples in 1 ended step failed')
+    expect(noSpreadText(failed)).toBe('No score: all 32 samples in 1 ended step failed')
   })
 
   test('scores were substituted or dropped', () => {
@@ -34,7 +34,7 @@ describe('empty run charts give the reason', () => {
 
   test('no failures in ended steps', () => {
     const fine = [step({ scored: 32, n: 32, groupSignals: signals })]
-    expect(noSignalsText(fine)).toBe('none of 4 groups')
-    expect(noFailuresText(fine)).toBe('none of 32 finished samples')
+    expect(noSignalsText(fine)).toBe('None of 4 groups')
+    expect(noFailuresText(fine)).toBe('None of 32 finished samples')
   })
 })

@@ -19,7 +19,7 @@ export function RunState({
   run: Pick<RunTableRowDto, 'status' | 'since' | 'pending'>
 }) {
   const now = useNow()
-  if (status === 'idle' && since === null) return <span className="text-ink-3">no batches</span>
+  if (status === 'idle' && since === null) return <span className="text-ink-3">No batches</span>
   const sinceMs = since === null ? null : Date.parse(since)
   const age = sinceMs === null || now === 0 ? undefined : ageText(now - sinceMs)
   const samples = `${plural(pending, 'sample')} pending.`

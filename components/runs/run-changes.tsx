@@ -12,6 +12,7 @@ import type { RunDto } from '../../server/contract/runs.ts'
 import { type SampleFilter, writeSampleFilter } from '../../server/contract/sample-filter.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatCount, formatScore, formatSigned, percentText } from '../format/numbers.ts'
+import { capitalized } from '../format/text.ts'
 import { promptHref } from '../prompts/prompts-url.ts'
 import { Choice, TypedFilter } from '../samples/filter-fields.tsx'
 import { PageLink } from '../shell/page-link.tsx'
@@ -211,7 +212,7 @@ function SuddenChanges({
           title={`Compare steps ${rangeText(one.before)} with ${rangeText(one.after)}`}
           onClick={() => onChange({ before: one.before, after: one.after, dimension: null })}
         >
-          step {formatCount(one.after.from)} <b>{formatSigned(one.change)}</b>
+          Step {formatCount(one.after.from)} <b>{formatSigned(one.change)}</b>
         </Button>
       ))}
     </div>
@@ -401,7 +402,7 @@ function SampleLinks({
           href={runSamplesHref(run, { ...stepsFilter(data[side]), ...filter })}
           className="text-accent hover:underline"
         >
-          {side}
+          {capitalized(side)}
         </PageLink>
       ))}
     </span>
@@ -465,7 +466,7 @@ function Prompts({ run, data }: { run: RunDto; data: ChangesDto }) {
                   href={`/samples?${writeSampleFilter({ batch: batchId, uid })}`}
                   className="text-accent hover:underline"
                 >
-                  after
+                  After
                 </PageLink>
               </td>
             </tr>

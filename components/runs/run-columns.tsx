@@ -156,7 +156,7 @@ function NameCell({ run, onTag }: { run: RunTableRowDto; onTag(tag: string): voi
         <span className="flex items-center gap-1 overflow-hidden pb-1 pl-4">
           {isVal && (
             <span className={TAG_CHIP} title="No training batches, so figures cover validation.">
-              validation
+              Validation
             </span>
           )}
           {run.tags.map((tag) => (

@@ -120,7 +120,7 @@ export function RunFan({
                 : []),
               formatScore(step.std),
               ...Array.from({ length: 5 }, (_, at) => formatScore(step.quantiles?.[at])),
-              step.n === null ? 'running' : formatCount(step.n),
+              step.n === null ? 'Running' : formatCount(step.n),
               ...(by === 'time' ? [dateTime(Date.parse(step.submittedAt))] : []),
             ]),
         }}

@@ -10,6 +10,7 @@ import {
   percentText,
   plural,
 } from '../format/numbers.ts'
+import { capitalized } from '../format/text.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { Ago } from '../ui/ago.tsx'
 import { Figure, FigureStrip } from '../ui/figure-strip.tsx'
@@ -38,7 +39,7 @@ export function RunFigures({ run }: { run: RunDto }) {
         value={formatScore(last?.mean)}
         detail={
           run.change === null ? (
-            'last ended step'
+            'Last ended step'
           ) : (
             <>
               <RunChange change={run.change} /> over {plural(run.change.steps, 'step')}
@@ -51,7 +52,7 @@ export function RunFigures({ run }: { run: RunDto }) {
         value={formatCount(newest?.step)}
         detail={
           <>
-            submitted <Ago at={newest?.submittedAt ?? null} />
+            Submitted <Ago at={newest?.submittedAt ?? null} />
           </>
         }
       />
@@ -67,7 +68,7 @@ export function RunFigures({ run }: { run: RunDto }) {
         unit={nothingShare.unit}
         detail={
           nothing === 0 ? (
-            lastSteps
+            capitalized(lastSteps)
           ) : (
             <PageLink
               href={runSamplesHref(run, {
@@ -85,7 +86,7 @@ export function RunFigures({ run }: { run: RunDto }) {
         hint="Failed samples as a share of scored and failed samples."
         value={failedShare.value}
         unit={failedShare.unit}
-        detail={lastSteps}
+        detail={capitalized(lastSteps)}
       />
       <Figure
         label="Reward wait"

@@ -104,7 +104,7 @@ function MarkWords({ mark }: { mark: RunMarkDto }) {
   return (
     <>
       <Diamond size={9} fill="currentColor" aria-hidden className="shrink-0" />
-      <span className="num shrink-0 text-ink-3">step {formatCount(mark.step)}</span>
+      <span className="num shrink-0 text-ink-3">Step {formatCount(mark.step)}</span>
       <span className="truncate">{mark.label}</span>
     </>
   )
