@@ -118,7 +118,7 @@ test('names responses without the answer marker as the cause, with a link to the
   await expectFits(page)
   await changes(page)
     .locator('tr[data-part="no answer"]')
-    .getByRole('link', { name: 'after' })
+    .getByRole('link', { name: 'After' })
     .click()
   await page.waitForURL(/\/samples\?.*verdict=no\+answer/)
   await expect(page.getByRole('row').nth(1)).toContainText('no answer')
@@ -127,8 +127,8 @@ test('names responses without the answer marker as the cause, with a link to the
 
 test('lists the sudden changes, each of which is compared on a click', async ({ page }) => {
   await page.goto(`${service.url}/runs/format-regression`)
-  const fall = changes(page).getByRole('button', { name: /^step 9 −0\.\d+$/ })
-  const recovery = changes(page).getByRole('button', { name: /^step 11 \+0\.\d+$/ })
+  const fall = changes(page).getByRole('button', { name: /^Step 9 −0\.\d+$/ })
+  const recovery = changes(page).getByRole('button', { name: /^Step 11 \+0\.\d+$/ })
   await recovery.click()
   await expect(page).toHaveURL(/before=9-10&after=11-12/)
   await expect(recovery).toHaveAttribute('aria-pressed', 'true')
@@ -258,7 +258,7 @@ test('lists exactly the 50 forgotten prompts of 1,000 as regressed', async ({ pa
     .toBe(STEPS)
   await page.goto(`${service.url}/runs/forgets`)
   await page.getByRole('link', { name: 'Prompts', exact: true }).click()
-  await page.getByRole('button', { name: 'regressed 50' }).click()
+  await page.getByRole('button', { name: 'Regressed 50' }).click()
   await expect(page).toHaveURL(/class=regressed/)
   const { items } = await api.prompts.list.query({ run: 'forgets', class: 'regressed', limit: 200 })
   const planted = rates.flatMap((_, prompt) => (isForgotten(prompt) ? [`q${prompt}`] : []))

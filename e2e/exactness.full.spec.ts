@@ -320,7 +320,7 @@ async function readFigures(page: Page, of: BatchNumbers): Promise<void> {
       value: bare(`${formatCount(of.scored + of.failed)}of${formatCount(of.samples)}`),
       detail:
         of.failed === 0
-          ? 'nonefailed'
+          ? 'Nonefailed'
           : bare(`${formatCount(of.failed)}failed,${percent(of.failed / of.samples)}`),
     },
     'Groups completed': {

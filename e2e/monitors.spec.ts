@@ -70,7 +70,7 @@ const VIEWS: { name: string; path: string; make: (page: Page) => Promise<void> }
     name: 'history',
     path: '/monitors?tab=history&run=watched',
     make: (page) =>
-      expect(page.getByRole('cell', { name: 'open', exact: true }).first()).toBeVisible(),
+      expect(page.getByRole('cell', { name: 'Open', exact: true }).first()).toBeVisible(),
   },
 ]
 
@@ -101,7 +101,7 @@ test('leads from the overview to a monitor chart, its thresholds, and its table 
   await page.waitForURL('**/runs/watched#monitor-failures')
   const chart = page.locator('#monitor-failures')
   await expect(chart).toBeInViewport()
-  await expect(chart).toContainText('alerting')
+  await expect(chart).toContainText('Alerting')
   await chart.getByRole('button', { name: 'Show Failures as a table' }).click()
   await expect(chart.locator('tbody tr').first()).toContainText('19 %')
   await chart.getByRole('button', { name: 'Show Failures as a chart' }).click()
@@ -178,7 +178,7 @@ test('creates, edits and removes a mark by keyboard, and draws it on every chart
   const errors = watchErrors(page)
   await page.goto(`${service.url}/runs/watched`)
   const marks = page.getByRole('list', { name: 'Marked steps' })
-  await expect(marks).toContainText('step 5')
+  await expect(marks).toContainText('Step 5')
   await expect(page.locator('svg g[data-mark="5"]').first()).toBeVisible()
   await page.keyboard.press('m')
   await expect(page).toHaveURL(/mark=new/)
@@ -188,7 +188,7 @@ test('creates, edits and removes a mark by keyboard, and draws it on every chart
   await page.keyboard.press('ControlOrMeta+a')
   await page.keyboard.type('3')
   await page.keyboard.press('Enter')
-  await expect(marks.getByRole('button', { name: /step 3 RM changed here/ })).toBeVisible()
+  await expect(marks.getByRole('button', { name: /Step 3 RM changed here/ })).toBeVisible()
   const drawn = page.locator('svg g[data-mark="3"]')
   expect(await drawn.count()).toBeGreaterThan(3)
   await expect(drawn.first()).toContainText('RM changed here')

@@ -114,7 +114,7 @@ test('a column header selects the drawn steps, also by keyboard', { tag: '@full'
   page,
 }) => {
   await page.goto(`${service.url}/planner`)
-  const column = page.getByRole('button', { name: 'no limit' })
+  const column = page.getByRole('button', { name: 'No limit' })
   await expect(column).toHaveAttribute('aria-pressed', 'false')
   await column.focus()
   await page.keyboard.press('Enter')

@@ -99,7 +99,7 @@ const VIEWS: View[] = [
     path: `/rewards?view=try&reward=${encodeURIComponent('{"model":"judge","judge":"rating-1-10"}')}`,
     async make(page) {
       await score(page)
-      await expect(tried(page)).toContainText('reply, parsed by bracketed')
+      await expect(tried(page)).toContainText('Reply, parsed by bracketed')
     },
   },
   {
@@ -304,12 +304,12 @@ test('suggests the key for a typo; the reward is copied, and opened in the playg
     )
   await page.keyboard.press('Control+Enter')
   const typo = page.locator('[data-key="reward_model.reward_manger"]')
-  await expect(typo).toContainText('unknown')
+  await expect(typo).toContainText('Unknown')
   await expect(typo).toContainText('did you mean reward_model.reward_manager?')
   await expect(page.getByRole('region', { name: 'Problems' })).toContainText(
     'reward_model.reward_manager?',
   )
-  await page.getByRole('button', { name: 'unknown 1' }).click()
+  await page.getByRole('button', { name: 'Unknown 1' }).click()
   await expect(page.locator('[data-key]')).toHaveCount(1)
 
   await page.getByRole('button', { name: 'Copy as JSON' }).click()
