@@ -118,7 +118,7 @@ for (const kind of Object.keys(ports) as Kind[]) {
     await expect(page.getByRole('option').first()).toContainText(batchId)
     await page.keyboard.press('Enter')
     await page.waitForURL(`${address}/batches/${batchId}`)
-    await expect(pageHeader(page)).toContainText('completed')
+    await expect(pageHeader(page)).toContainText('Completed')
 
     await page.goto(`${address}/samples?batch=${batchId}`)
     await page.getByRole('button', { name: 'Export' }).click()
@@ -133,7 +133,7 @@ for (const kind of Object.keys(ports) as Kind[]) {
     await page.getByRole('button', { name: 'Close' }).first().click()
 
     await page.goto(`${address}/batches`)
-    await choose(page.getByLabel('Status'), 'failed')
+    await choose(page.getByLabel('Status'), 'Failed')
     await page.waitForURL(`${address}/batches?status=failed`)
     await page.goBack()
 

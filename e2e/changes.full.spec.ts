@@ -258,7 +258,7 @@ test('lists exactly the 50 forgotten prompts of 1,000 as regressed', async ({ pa
     .toBe(STEPS)
   await page.goto(`${service.url}/runs/forgets`)
   await page.getByRole('link', { name: 'Prompts', exact: true }).click()
-  await page.getByRole('button', { name: 'regressed 50' }).click()
+  await page.getByRole('button', { name: 'Regressed 50' }).click()
   await expect(page).toHaveURL(/class=regressed/)
   const { items } = await api.prompts.list.query({ run: 'forgets', class: 'regressed', limit: 200 })
   const planted = rates.flatMap((_, prompt) => (isForgotten(prompt) ? [`q${prompt}`] : []))

@@ -70,7 +70,7 @@ const VIEWS: { name: string; path: string; make: (page: Page) => Promise<void> }
     name: 'history',
     path: '/monitors?tab=history&run=watched',
     make: (page) =>
-      expect(page.getByRole('cell', { name: 'open', exact: true }).first()).toBeVisible(),
+      expect(page.getByRole('cell', { name: 'Open', exact: true }).first()).toBeVisible(),
   },
 ]
 
@@ -101,7 +101,7 @@ test('leads from the overview to a monitor chart, its thresholds, and its table 
   await page.waitForURL('**/runs/watched#monitor-failures')
   const chart = page.locator('#monitor-failures')
   await expect(chart).toBeInViewport()
-  await expect(chart).toContainText('alerting')
+  await expect(chart).toContainText('Alerting')
   await chart.getByRole('button', { name: 'Show Failures as a table' }).click()
   await expect(chart.locator('tbody tr').first()).toContainText('19 %')
   await chart.getByRole('button', { name: 'Show Failures as a chart' }).click()

@@ -146,7 +146,7 @@ test('lists and counts that are cut say so', { tag: '@full' }, async ({ page }) 
     await expect(page.getByText(/\d alive, newest 19\d dead/)).toBeVisible()
     await page.goto(`${service.url}/monitors?tab=alerts`)
     await expect(page.locator('[data-webhook="busy"]')).toContainText(
-      'last 24 h, newest 1,000: 1,000 delivered',
+      'Last 24 h, newest 1,000: 1,000 delivered',
     )
   } finally {
     await db.query("delete from process where host = 'gone'")

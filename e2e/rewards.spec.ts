@@ -309,7 +309,7 @@ test('suggests the key for a typo; the reward is copied, and opened in the playg
   await expect(page.getByRole('region', { name: 'Problems' })).toContainText(
     'reward_model.reward_manager?',
   )
-  await page.getByRole('button', { name: 'unknown 1' }).click()
+  await page.getByRole('button', { name: 'Unknown 1' }).click()
   await expect(page.locator('[data-key]')).toHaveCount(1)
 
   await page.getByRole('button', { name: 'Copy as JSON' }).click()

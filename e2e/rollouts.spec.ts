@@ -182,7 +182,7 @@ test('tokens are colored by their scores, with a legend and a table', async ({ p
   await expect(panel.locator('[data-token-legend]')).toContainText('−2')
   const rows = panel.locator('[data-token-scores="4"] tbody tr')
   await expect(rows.nth(2)).toContainText('+1.250')
-  await expect(rows.nth(3)).toContainText('part of a character')
+  await expect(rows.nth(3)).toContainText('Part of a character')
   await expect(panel).toContainText('4 scores, 7 earlier ones not stored')
   await expectStateAccessible(page)
   await page.goto(`${service.url}/samples?batch=${batchId}&sample=${batchId}-1`)

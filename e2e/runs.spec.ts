@@ -59,7 +59,7 @@ test('the runs are sorted, filtered, grouped and configured', async ({ page }) =
   const row = (run: string) => page.locator(`tr[data-run="${run}"]`)
   const last = means.get(6) as number
   await expect(row('learner')).toContainText(Number.isInteger(last) ? `${last}` : last.toFixed(3))
-  await expect(row('learner')).toContainText('idle')
+  await expect(row('learner')).toContainText('Idle')
   await expect(row('learner')).toContainText('1e-6')
   await expect(
     row('learner').getByRole('img', { name: 'Mean reward of learner, steps 1 to 6' }),

@@ -63,10 +63,10 @@ test('shows tool calls with name, arguments and result, and labels rescored samp
   await expectAccessible(page)
 
   const marked = rowsOf(page).filter({ hasText: again.batchId })
-  await expect(marked.getByText('rescored')).toBeVisible()
+  await expect(marked.getByText('Rescored')).toBeVisible()
   await page.goto(`${service.url}/samples?run=tools&rescored=false`)
   await expect(rowsOf(page)).toHaveCount(1)
-  await expect(rowsOf(page).getByText('rescored')).toHaveCount(0)
+  await expect(rowsOf(page).getByText('Rescored')).toHaveCount(0)
 })
 
 test('a batch links to the samples of its no-signal groups, which are filtered by failed tool calls', async ({
@@ -102,7 +102,7 @@ test('a batch links to the samples of its no-signal groups, which are filtered b
   await expect(panel.locator('[data-tool-result]')).toContainText('Failed')
   await page.keyboard.press('Escape')
   await page.getByRole('button', { name: 'More filters' }).click()
-  await choose(page.getByRole('combobox', { name: 'Group signal' }), 'all correct')
+  await choose(page.getByRole('combobox', { name: 'Group signal' }), 'All correct')
   await page.keyboard.press('Escape')
   await expect(page.getByText('Groups have a signal only after')).toBeVisible()
   await page.getByRole('button', { name: 'Remove group signal filter' }).click()

@@ -33,7 +33,7 @@ test('leads from an empty service to a first batch, its worst sample, and a shar
   await page.getByRole('button', { name: 'Load demo' }).click()
   await page.waitForURL(/\/batches\/b\d+$/)
   const header = pageHeader(page)
-  await expect(header.getByText('completed')).toBeVisible()
+  await expect(header.getByText('Completed')).toBeVisible()
   const figures = page.getByLabel('Batch figures')
   await expect(figures).toContainText('512 of 512')
   await expect(figures).toContainText('64 of 64')
@@ -152,7 +152,7 @@ test.describe('with a batch', () => {
     await page.keyboard.press('Enter')
     await page.waitForURL(`**/batches/${batch}`)
     await expect(page).toHaveTitle(`${batch} · rewardops`)
-    await expect(pageHeader(page).getByText('completed')).toBeVisible()
+    await expect(pageHeader(page).getByText('Completed')).toBeVisible()
 
     // Keys pressed while the palette opens go into its query and are not shortcuts: l would pause live updates.
     await page.keyboard.press('Control+k')

@@ -289,7 +289,7 @@ test('draws 2,000 live groups up to five times a second without long tasks', {
   // On an idle machine the page draws 2.9 updates per second. On a busy machine it may draw fewer.
   expect(perSecond).toBeLessThanOrEqual(5)
   await service.api.batches.cancel.mutate({ batchId: live })
-  await expect(page.locator('[data-page-header]').getByText('cancelled')).toBeVisible()
+  await expect(page.locator('[data-page-header]').getByText('Cancelled')).toBeVisible()
   await expect(counts).toContainText('n = 2,000 of 2,000 groups, 16,000 samples')
   errors.expectNone()
 })

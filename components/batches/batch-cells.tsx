@@ -78,7 +78,7 @@ export function KindMarks({ of }: { of: { split: 'train' | 'val'; rescoredFrom: 
     <>
       {of.split === 'val' && (
         <span className={chip} title="Validation">
-          val
+          Val
         </span>
       )}
       {of.rescoredFrom !== null && (
@@ -86,7 +86,7 @@ export function KindMarks({ of }: { of: { split: 'train' | 'val'; rescoredFrom: 
           className={chip}
           title={`This batch rescores the rollouts of ${of.rescoredFrom}. The statistics of the run exclude rescored batches.`}
         >
-          rescored
+          Rescored
         </span>
       )}
     </>

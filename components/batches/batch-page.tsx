@@ -80,7 +80,7 @@ export function BatchPage({ batchId }: { batchId: string }) {
   const place = batch && (
     <>
       <RunName run={batch.run} />
-      <span className="num">step {formatCount(batch.step)}</span>
+      <span className="num">Step {formatCount(batch.step)}</span>
     </>
   )
   return (
@@ -95,7 +95,7 @@ export function BatchPage({ batchId }: { batchId: string }) {
               <span className="hidden items-center gap-3 text-ink-2 md:flex">
                 {place}
                 {/* The default split is omitted, as in lists, because a 1,280 px screen has no room for it. */}
-                {batch.split === 'val' && <span>validation</span>}
+                {batch.split === 'val' && <span>Validation</span>}
               </span>
             </>
           )

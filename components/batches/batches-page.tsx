@@ -20,7 +20,7 @@ import { QueryView } from '../ui/query-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Select } from '../ui/select.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
-import { BatchStatusView } from '../ui/status.tsx'
+import { BATCH_LOOK, BatchStatusView } from '../ui/status.tsx'
 import { useAnnounced } from '../ui/use-announced.ts'
 import { useUrl } from '../url/use-url.ts'
 import {
@@ -134,7 +134,12 @@ function Filters({
           label="Status"
           hideLabel
           value={filters.status}
-          options={[{ value: null, label: 'Any status' }, ...BATCH_STATUSES]}
+          options={[
+            { value: null, label: 'Any status' },
+            ...BATCH_STATUSES.map((value) => ({
+              ...{ value, label: value === 'active' ? 'Active' : BATCH_LOOK[value].text },
+            })),
+          ]}
           onChange={(status) => onChange({ status })}
         />
       </div>

@@ -16,8 +16,8 @@ describe('signal texts', () => {
   })
 
   test('list no classes if there are no no-signal groups', () => {
-    expect(noSignalText({ ...noSignals(), varied: 4 })).toBe('all varied')
-    expect(noSignalText({ ...noSignals(), single_sample: 4 })).toBe('single-sample groups')
-    expect(noSignalText(noSignals())).toBe('none completed')
+    expect(noSignalText({ ...noSignals(), varied: 4 })).toBe('All varied')
+    expect(noSignalText({ ...noSignals(), single_sample: 4 })).toBe('Single-sample groups')
+    expect(noSignalText(noSignals())).toBe('None completed')
   })
 })

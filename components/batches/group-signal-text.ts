@@ -7,18 +7,18 @@ import {
 import { formatCount, percentText } from '../format/numbers.ts'
 
 export const SIGNAL_LABEL: Record<GroupSignal, string> = {
-  varied: 'varied',
-  all_correct: 'all correct',
-  all_incorrect: 'all incorrect',
-  all_equal: 'all equal',
-  single_sample: 'single sample',
-  all_failed: 'none scored',
-  empty: 'empty',
+  varied: 'Varied',
+  all_correct: 'All correct',
+  all_incorrect: 'All incorrect',
+  all_equal: 'All equal',
+  single_sample: 'Single sample',
+  all_failed: 'None scored',
+  empty: 'Empty',
 }
 
 export const SIGNAL_FILTER_LABEL: Record<GroupSignalFilter, string> = {
   ...SIGNAL_LABEL,
-  no_signal: 'no-signal',
+  no_signal: 'No-signal',
 }
 
 /** The color of each class. `all_failed` is hatched instead. */
@@ -54,12 +54,12 @@ export function noSignalShortText(counts: GroupSignalCounts): string {
  */
 export function noSignalText(counts: GroupSignalCounts): string {
   const { groups, nothing } = countsOf(counts)
-  if (groups === 0) return 'none completed'
-  if (counts.single_sample === groups) return 'single-sample groups'
-  if (nothing === 0) return 'all varied'
+  if (groups === 0) return 'None completed'
+  if (counts.single_sample === groups) return 'Single-sample groups'
+  if (nothing === 0) return 'All varied'
   return `${formatCount(nothing)} of ${formatCount(groups)} no-signal: ${GROUP_SIGNALS.filter(
     (signal) => signal !== 'varied' && counts[signal] > 0,
   )
-    .map((signal) => `${formatCount(counts[signal])} ${SIGNAL_LABEL[signal]}`)
+    .map((signal) => `${formatCount(counts[signal])} ${SIGNAL_LABEL[signal].toLowerCase()}`)
     .join(', ')}`
 }

@@ -15,7 +15,7 @@ export function ComparePage() {
         title="Compare"
         state={
           <span className="truncate text-ink-3 max-md:hidden">
-            {url.mode === 'batches' ? 'two rewards on the same rollouts' : 'runs over steps'}
+            {url.mode === 'batches' ? 'Two rewards on the same rollouts' : 'Runs over steps'}
           </span>
         }
         actions={

@@ -117,7 +117,7 @@ function WebhookItem({ webhook, onEdit }: { webhook: WebhookDto; onEdit(): void 
         {!webhook.enabled && (
           <span className="inline-flex items-center gap-1.5 text-xs text-ink-3">
             <BellOff size={13} aria-hidden />
-            disabled
+            Disabled
           </span>
         )}
         <span className="ml-auto flex items-center gap-1.5">
@@ -153,16 +153,16 @@ function WebhookItem({ webhook, onEdit }: { webhook: WebhookDto; onEdit(): void 
       <p className="mt-1 text-xs text-ink-3">{subscriptionText(webhook)}</p>
       <p className="num mt-1 flex flex-wrap items-center gap-x-3 text-xs text-ink-2">
         {webhook.last === null ? (
-          'no deliveries yet'
+          'No deliveries yet'
         ) : (
           <>
             <DeliveryStateView state={webhook.last.state} />
             <span>
-              last delivery <Ago at={webhook.last.lastAttemptAt ?? webhook.last.createdAt} />
+              Last delivery <Ago at={webhook.last.lastAttemptAt ?? webhook.last.createdAt} />
               {webhook.last.error !== null && `: ${webhook.last.error}`}
             </span>
             <span className="text-ink-3">
-              last 24 h{counted >= MAX_COUNTED_DELIVERIES && `, newest ${formatCount(counted)}`}:{' '}
+              Last 24 h{counted >= MAX_COUNTED_DELIVERIES && `, newest ${formatCount(counted)}`}:{' '}
               {formatCount(webhook.delivered)} delivered, {formatCount(webhook.waiting)} pending,{' '}
               {formatCount(webhook.gaveUp)} failed
             </span>
@@ -200,7 +200,7 @@ function subscriptionText(webhook: WebhookDto): string {
     return `${some.length === 0 ? 'no' : 'all'} ${label.toLowerCase()}`
   })
   return [
-    SEVERITY_CHOICES.find(({ value }) => value === severityChoice(severities))?.label.toLowerCase(),
+    SEVERITY_CHOICES.find(({ value }) => value === severityChoice(severities))?.label,
     ...groups,
     runs.length === 0 ? 'all runs' : plural(runs.length, 'run'),
     signed ? 'signed' : 'not signed',

@@ -2,9 +2,9 @@ import { CircleCheck, CircleX, Clock } from 'lucide-react'
 import type { DeliveryState } from '../../server/contract/alerts.ts'
 
 const DELIVERY = {
-  delivered: { icon: CircleCheck, text: 'delivered', tone: 'text-ok' },
-  waiting: { icon: Clock, text: 'pending', tone: 'text-warn' },
-  gave_up: { icon: CircleX, text: 'failed', tone: 'text-bad' },
+  delivered: { icon: CircleCheck, text: 'Delivered', tone: 'text-ok' },
+  waiting: { icon: Clock, text: 'Pending', tone: 'text-warn' },
+  gave_up: { icon: CircleX, text: 'Failed', tone: 'text-bad' },
 } as const
 
 export function DeliveryStateView({ state }: { state: DeliveryState }) {

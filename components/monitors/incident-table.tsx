@@ -62,7 +62,7 @@ export function IncidentTable({
                     <span className="flex flex-wrap items-center gap-x-2">
                       <RunName run={incident.run} wraps />
                       {incident.split === 'val' && (
-                        <span className="text-xs text-ink-3">validation</span>
+                        <span className="text-xs text-ink-3">Validation</span>
                       )}
                     </span>
                   )}
@@ -77,7 +77,7 @@ export function IncidentTable({
               </td>
               <td>
                 {incident.closedAt === null ? (
-                  <span className="font-medium">open</span>
+                  <span className="font-medium">Open</span>
                 ) : (
                   <When
                     step={incident.closedStep}
@@ -92,7 +92,7 @@ export function IncidentTable({
                 title={
                   incident.worstStep === null
                     ? undefined
-                    : `at step ${formatCount(incident.worstStep)}`
+                    : `At step ${formatCount(incident.worstStep)}`
                 }
               >
                 {readingText(incident.monitor, incident.worst)}
@@ -117,7 +117,7 @@ export function IncidentTable({
 function When({ step, batchId, at }: { step: number | null; batchId: string | null; at: string }) {
   return (
     <span className="num inline-flex items-baseline gap-2 whitespace-nowrap">
-      {step !== null && `step ${formatCount(step)}`}
+      {step !== null && `Step ${formatCount(step)}`}
       {batchId !== null && <BatchLink batchId={batchId} />}
       <span className="text-xs text-ink-3">
         <Ago at={at} />

@@ -80,7 +80,7 @@ function State({ data }: { data: MonitorsDto }) {
   const worst = data.open.some(({ severity }) => severity === 'alerting')
   return (
     <span className={`num truncate ${worst ? 'text-bad' : 'text-warn'}`}>
-      {data.hasMoreOpen ? 'more than ' : ''}
+      {data.hasMoreOpen ? 'More than ' : ''}
       {plural(data.open.length, 'open incident')}
     </span>
   )

@@ -68,7 +68,7 @@ export function RunMatrix({
                         <RunName run={row.run} link={false} wraps />
                       </button>
                       {row.split === 'val' && (
-                        <span className="text-xs text-ink-3">validation</span>
+                        <span className="text-xs text-ink-3">Validation</span>
                       )}
                       {row.seeded && (
                         <span className="min-w-0 max-sm:hidden">

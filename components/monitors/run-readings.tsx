@@ -13,6 +13,7 @@ import { RunName } from '../batches/batch-cells.tsx'
 import { thresholdsOf } from '../charts/monitor.prepare.ts'
 import { Sparkline } from '../charts/sparkline.tsx'
 import { formatCount } from '../format/numbers.ts'
+import { capitalized } from '../format/text.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { buttonClass, IconButton } from '../ui/button.tsx'
 import { ColumnHeads } from '../ui/column-heads.tsx'
@@ -126,7 +127,7 @@ function Readings({ data, onEdit }: { data: RunMonitorsDto; onEdit(monitor: Moni
                   )}
                 </td>
                 <td className="min-w-64 py-1! text-xs leading-4! whitespace-normal! text-ink-2">
-                  {measures}
+                  {capitalized(measures)}
                 </td>
                 <td className="end">
                   <IconButton

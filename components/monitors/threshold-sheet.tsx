@@ -9,6 +9,7 @@ import {
 } from '../../server/contract/monitors.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
+import { capitalized } from '../format/text.ts'
 import { useMay } from '../session/use-may.ts'
 import { Ago } from '../ui/ago.tsx'
 import { Button } from '../ui/button.tsx'
@@ -60,7 +61,7 @@ function Body({
     <>
       <div className="space-y-3 px-5 pt-4">
         <p className="text-ink-2">
-          {measures[0]?.toUpperCase() + measures.slice(1)}. {why}
+          {capitalized(measures)}. {why}
         </p>
         {run !== null && (
           <Segmented

@@ -11,6 +11,7 @@ import { ActiveBatches, RecentBatches } from '../batches/overview-tables.tsx'
 import { WhenSeen } from '../charts/lazy-plot.tsx'
 import { Sparkline } from '../charts/sparkline.tsx'
 import { formatCompact, formatCount, formatRate, percentText, plural } from '../format/numbers.ts'
+import { capitalized } from '../format/text.ts'
 import { useLive } from '../live/live-provider.tsx'
 import { FleetTable } from '../servers/fleet-table.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
@@ -165,7 +166,7 @@ function AttentionList({ attention }: { attention: Attention[] }) {
                 size={14}
                 strokeWidth={2.2}
                 className={`shrink-0 self-center ${each.level === 'error' ? 'text-bad' : 'text-warn'}`}
-                aria-label={each.level}
+                aria-label={capitalized(each.level)}
               />
               <span className="font-medium group-hover:underline sm:shrink-0">{each.title}</span>
               {each.splits?.map((split) => (

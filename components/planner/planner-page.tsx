@@ -40,7 +40,7 @@ export function PlannerPage() {
         title="Planner"
         state={
           <span className="truncate text-ink-3 max-sm:hidden">
-            time saved by overlapping rewards and training
+            Time saved by overlapping rewards and training
           </span>
         }
       />

@@ -4,7 +4,7 @@ import { FlaskConical, TriangleAlert } from 'lucide-react'
 import type { ReactNode } from 'react'
 import { formatCount, plural } from '../format/numbers.ts'
 import { sentence } from '../format/text.ts'
-import { engineName, KIND_WORDS } from '../servers/server-words.ts'
+import { engineName } from '../servers/server-words.ts'
 import { useSession } from '../session/use-session.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { buttonClass } from '../ui/button.tsx'
@@ -73,7 +73,7 @@ export function ImportResult({ config }: { config: Imported }) {
                 <p className="flex flex-wrap items-center gap-x-3">
                   <span className="font-mono text-xs font-medium">{server.name}</span>
                   <span className="text-xs text-ink-3">
-                    {engineName(server.engine)}, {KIND_WORDS[server.kind]}, port {server.port}
+                    {engineName(server.engine)}, {server.kind}, port {server.port}
                   </span>
                   <span className="ml-auto">
                     <CopyButton text={launchCurl(server, address, keyed)} label="Copy as curl" />
@@ -119,12 +119,12 @@ function Elsewhere({ config }: { config: Imported }) {
     facts.push(['groupSize', `${formatCount(groupSize)}, set in batches.submit`])
   if (workers !== null) facts.push(['REWARDOPS_WORKERS', formatCount(workers)])
   if (dataSourceColumn !== null) {
-    facts.push(['dataSource', `dataset column ${dataSourceColumn}`])
+    facts.push(['dataSource', `Dataset column ${dataSourceColumn}`])
   }
   if (normAdvByStd !== null) {
     facts.push([
       'advantages',
-      normAdvByStd ? 'divided by the standard deviation' : 'mean subtracted only',
+      normAdvByStd ? 'Divided by the standard deviation' : 'Mean subtracted only',
     ])
   }
   if (sandbox !== null) {

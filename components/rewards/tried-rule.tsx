@@ -2,7 +2,7 @@ import { CircleCheck, CircleX } from 'lucide-react'
 import type { ReactNode } from 'react'
 import { correctnessOf } from '../../server/contract/verdicts.ts'
 import { formatCount } from '../format/numbers.ts'
-import { sentence } from '../format/text.ts'
+import { capitalized, sentence } from '../format/text.ts'
 import { Parts, RolloutText } from '../rollouts/raw-text.tsx'
 import { excerptAround } from './excerpt.prepare.ts'
 import { EndFailure, EndText, OptionsUsed, type Step, TraceItem } from './trace-item.tsx'
@@ -89,7 +89,7 @@ function Forms({ forms }: { forms: RuleStep['forms'] }) {
         const isLast = at === forms.length - 1
         return (
           <div key={step} className={`grid grid-cols-2 ${isLast ? '' : 'border-b'}`}>
-            <p className="col-span-2 px-3 pt-1.5 text-2xs text-ink-3">{step}</p>
+            <p className="col-span-2 px-3 pt-1.5 text-2xs text-ink-3">{capitalized(step)}</p>
             <Side strong={isLast}>{response}</Side>
             <Side strong={isLast}>{groundTruth}</Side>
           </div>

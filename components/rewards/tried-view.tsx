@@ -176,7 +176,7 @@ function TriedFunctionStep({ step }: { step: Extract<Step, { kind: 'function' }>
       <p className="num flex flex-wrap items-center gap-x-3 text-ink-2">
         <span className="font-mono text-xs">{path}</span>
         <span className="text-xs text-ink-3">
-          version <CopyText text={hash} className="text-xs" />, {durationText(tookMs)} in a separate
+          Version <CopyText text={hash} className="text-xs" />, {durationText(tookMs)} in a separate
           process
         </span>
       </p>

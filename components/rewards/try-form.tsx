@@ -90,7 +90,7 @@ export function TryForm({
           <TextField
             label="Response tokens"
             inputMode="numeric"
-            placeholder="unknown"
+            placeholder="Unknown"
             {...text('responseLength')}
           />
         </div>
@@ -157,7 +157,7 @@ function Beginnings({
           <input
             aria-label="Stored sample ID"
             aria-invalid={error ? true : undefined}
-            placeholder="sample ID, such as b12-3"
+            placeholder="Sample ID, such as b12-3"
             value={id}
             onChange={(event) => setId(event.target.value)}
             onKeyDown={(event) => {

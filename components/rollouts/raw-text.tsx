@@ -121,7 +121,7 @@ export function JsonValue({ value }: { value: unknown }) {
   if (typeof value === 'string' && value.length <= 80 && !value.includes('\n')) {
     return (
       <span className="font-mono text-xs leading-5 break-words">
-        {value === '' ? <span className="text-ink-3">empty string</span> : <Parts text={value} />}
+        {value === '' ? <span className="text-ink-3">Empty string</span> : <Parts text={value} />}
       </span>
     )
   }

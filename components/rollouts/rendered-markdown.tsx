@@ -140,14 +140,14 @@ const COMPONENTS: Components & Record<string, unknown> = {
   img: ({ alt, src, title }: Props<'img'>) => (
     <span className="rollout-image" title={title}>
       <Image size={12} aria-hidden />
-      <MarkedText text={alt || 'image'} />
+      <MarkedText text={alt || 'Image'} />
       <span className="rollout-address">
         <MarkedText text={decoded(String(src ?? ''))} />
       </span>
     </span>
   ),
   input: ({ checked }: Props<'input'>) => (
-    <span role="img" aria-label={checked ? 'checked' : 'not checked'}>
+    <span role="img" aria-label={checked ? 'Checked' : 'Not checked'}>
       {checked ? '☑' : '☐'}
     </span>
   ),

@@ -131,7 +131,7 @@ function Block({
   if (block.kind === 'answer') {
     return (
       <div className="rounded-md border border-line-strong px-3 py-2" data-answer-block>
-        <p className="mb-1 text-2xs text-ink-3">answer</p>
+        <p className="mb-1 text-2xs text-ink-3">Answer</p>
         <Blocks
           text={text}
           blocks={[{ kind: 'text', ...body, body }]}
@@ -198,9 +198,9 @@ function Think({
         Reasoning
         <span className="num text-ink-3">{formatCount(length)} characters</span>
         {own.some(({ kind }) => kind === 'answer') && !open && (
-          <span className="text-ink-3">contains the answer</span>
+          <span className="text-ink-3">Contains the answer</span>
         )}
-        {!isClosed && <span className="ml-auto text-warn">no end tag</span>}
+        {!isClosed && <span className="ml-auto text-warn">No end tag</span>}
       </button>
       {open && length > 0 && (
         <div className="mt-2 border-l-2 pl-3.5 text-ink-2">

@@ -112,7 +112,7 @@ function Extracted({
     <span className="flex min-w-0 items-center gap-1.5" data-extracted={isFound}>
       Extracted
       <span className="max-w-60 truncate font-mono text-ink" title={extracted}>
-        {extracted === '' ? 'empty text' : extracted}
+        {extracted === '' ? 'Empty text' : extracted}
       </span>
       {isFound ? (
         <button
@@ -125,7 +125,7 @@ function Extracted({
           Show in text
         </button>
       ) : (
-        !isShortened(extracted) && <span>not verbatim in the response</span>
+        !isShortened(extracted) && <span>Not verbatim in the response</span>
       )}
     </span>
   )

@@ -100,7 +100,7 @@ function Block({
       <p className="flex items-center gap-1.5 border-b px-3 py-1 text-2xs text-ink-3">
         <Icon size={11} aria-hidden className="shrink-0" />
         {word}
-        {name !== null && <span className="font-mono text-ink">{name || 'unnamed'}</span>}
+        {name !== null && <span className="font-mono text-ink">{name || 'Unnamed'}</span>}
         {id !== null && <span className="truncate font-mono">{id}</span>}
         {note && <span className="ml-auto shrink-0 text-warn">{note}</span>}
       </p>

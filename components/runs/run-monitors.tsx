@@ -14,7 +14,7 @@ import { lazyPlot } from '../charts/lazy-plot.tsx'
 import { prepareMonitor } from '../charts/monitor.prepare.ts'
 import { formatCount, plural } from '../format/numbers.ts'
 import { IncidentTable } from '../monitors/incident-table.tsx'
-import { MonitorStateView } from '../monitors/monitor-state.tsx'
+import { MONITOR_LOOK, MonitorStateView } from '../monitors/monitor-state.tsx'
 import { readingText, thresholdText } from '../monitors/monitor-words.ts'
 import { ThresholdSheet } from '../monitors/threshold-sheet.tsx'
 import { PageLink } from '../shell/page-link.tsx'
@@ -162,7 +162,7 @@ function MonitorChart({
               formatCount(point.step),
               readingText(name, point.value),
               formatCount(point.n),
-              point.state === 'insufficient' ? 'not enough data' : point.state,
+              MONITOR_LOOK[point.state].text,
               point.detail ?? '',
             ]),
         }}

@@ -11,6 +11,7 @@ import { Button, buttonClass } from '../ui/button.tsx'
 import { ColumnsPopover, FindColumn } from '../ui/columns-popover.tsx'
 import { Segmented } from '../ui/field.tsx'
 import { FilterField } from '../ui/filter-field.tsx'
+import { RUN_LOOK } from '../ui/status.tsx'
 import {
   conditionText,
   EXTRA_COLUMNS,
@@ -60,7 +61,7 @@ export function RunsFilters({
           { value: 'all', label: 'All' },
           ...RUN_STATUSES.map((status) => ({
             value: status,
-            label: `${status.slice(0, 1).toUpperCase()}${status.slice(1)}`,
+            label: RUN_LOOK[status].text,
           })),
         ]}
         onChange={(status) => onChange({ status: status === 'all' ? null : status })}

@@ -20,6 +20,7 @@ export function Choice<Option extends string>({
   all,
   value,
   options,
+  labelOf,
   counts,
   searchable,
   onChange,
@@ -29,6 +30,8 @@ export function Choice<Option extends string>({
   all: string
   value: Option | null
   options: readonly NoInfer<Option>[]
+  /** By default the option itself. */
+  labelOf?(option: NoInfer<Option>): string
   /** Sample counts within the selected run, step and batch, from roll-ups. */
   counts?: ReadonlyMap<string, number> | undefined
   searchable?: boolean
@@ -47,7 +50,11 @@ export function Choice<Option extends string>({
           { value: null, label: all },
           ...options.map((value) => {
             const count = counts?.get(value)
-            return { value, note: count === undefined ? undefined : formatCompact(count) }
+            return {
+              value,
+              label: labelOf?.(value) ?? value,
+              note: count === undefined ? undefined : formatCompact(count),
+            }
           }),
         ]}
         onChange={onChange}

@@ -300,7 +300,7 @@ function SampleState({ row }: { row: SampleRowDto }) {
     <span className="flex items-center gap-1.5 text-bad" title={SAMPLE_FAILURE_TEXT[row.reason]}>
       <span className="hatch inline-block size-2.5 shrink-0 rounded-[2px]" aria-hidden />
       <span className="truncate">
-        <span className="sr-only">failed: </span>
+        <span className="sr-only">Failed: </span>
         {row.reason}
       </span>
     </span>

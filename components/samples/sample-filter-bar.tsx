@@ -16,6 +16,7 @@ import { SIGNAL_FILTER_LABEL } from '../batches/group-signal-text.ts'
 import { Button, IconButton } from '../ui/button.tsx'
 import { useCopy } from '../ui/copy-text.tsx'
 import { Select } from '../ui/select.tsx'
+import { SAMPLE_LOOK } from '../ui/status.tsx'
 import { ColumnPicker } from './column-picker.tsx'
 import { Choice, finiteOf, SearchField, TypedFilter, wholeOf } from './filter-fields.tsx'
 import { MoreFilters } from './more-filters.tsx'
@@ -97,7 +98,7 @@ export function SampleFilterBar({
           {isNarrowed(view) && (
             <>
               <span className="size-1.5 rounded-full bg-accent" aria-hidden />
-              <span className="sr-only">filtered</span>
+              <span className="sr-only">Filtered</span>
             </>
           )}
         </Button>
@@ -181,6 +182,7 @@ export function SampleFilterBar({
           all="Any status"
           value={filter.status ?? null}
           options={SAMPLE_STATUSES}
+          labelOf={(status) => SAMPLE_LOOK[status].text}
           counts={counts?.status}
           onChange={(status) => narrow({ status: status ?? undefined })}
           width="w-26"
@@ -245,7 +247,7 @@ export function SampleFilterBar({
         <MoreFilters filter={filter} extraKeys={extraKeys} onChange={narrow} />
         {filter.uid !== undefined && (
           <Chip label="Remove group filter" onDrop={() => narrow({ uid: undefined })}>
-            group <span className="max-w-40 truncate font-mono">{filter.uid}</span>
+            Group <span className="max-w-40 truncate font-mono">{filter.uid}</span>
           </Chip>
         )}
         {filter.groupSignal !== undefined && (
@@ -261,7 +263,7 @@ export function SampleFilterBar({
             label="Remove tool call filter"
             onDrop={() => narrow({ failedToolCall: undefined })}
           >
-            {filter.failedToolCall ? 'failed tool calls' : 'no failed tool call'}
+            {filter.failedToolCall ? 'Failed tool calls' : 'No failed tool call'}
           </Chip>
         )}
         {(filter.extra ?? []).map((extra) => (

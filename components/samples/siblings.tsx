@@ -1,6 +1,7 @@
 'use client'
 
 import { formatCount, formatScore } from '../format/numbers.ts'
+import { capitalized } from '../format/text.ts'
 import type { ReadSample } from './sample-texts.tsx'
 
 const MAX_SHOWN = 64
@@ -37,10 +38,10 @@ export function Siblings({
               {sibling.status === 'failed' ? (
                 <>
                   <span className="hatch size-2.5 rounded-[2px]" aria-hidden />
-                  <span className="sr-only">failed</span>
+                  <span className="sr-only">Failed</span>
                 </>
               ) : sibling.score === null ? (
-                <span className="text-ink-3">{sibling.status}</span>
+                <span className="text-ink-3">{capitalized(sibling.status)}</span>
               ) : (
                 formatScore(sibling.score)
               )}

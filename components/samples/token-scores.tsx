@@ -41,9 +41,9 @@ export function TokenLegend({
         />
       )}
       {problem !== null ? (
-        <span>not shown in the text: {problem}</span>
+        <span>Not shown in the text: {problem}</span>
       ) : peak === 0 ? (
-        <span>all 0</span>
+        <span>All 0</span>
       ) : (
         <span className="flex items-center gap-1.5">
           {formatScore(min)}
@@ -120,7 +120,7 @@ export function TokenTable({
               {isPlaced && (
                 <td className="font-mono whitespace-pre">
                   {text === '' ? (
-                    <span className="font-sans text-ink-3">part of a character</span>
+                    <span className="font-sans text-ink-3">Part of a character</span>
                   ) : (
                     <MarkedText text={shownToken(text ?? '')} />
                   )}

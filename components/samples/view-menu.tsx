@@ -69,7 +69,7 @@ export function ViewMenu({
               {isChanged && (
                 <>
                   <span className="size-1.5 rounded-full bg-accent" aria-hidden />
-                  <span className="sr-only">modified</span>
+                  <span className="sr-only">Modified</span>
                 </>
               )}
               <ChevronDown size={13} className="text-ink-3" aria-hidden />

@@ -18,7 +18,6 @@ import {
   placeFailure,
   prepareUpdate,
 } from './register-form.prepare.ts'
-import { KIND_WORDS } from './server-words.ts'
 import { SettingFields } from './setting-fields.tsx'
 import { TemplateField } from './template-field.tsx'
 
@@ -84,7 +83,7 @@ function EditForm({ server, onClose }: { server: ServerDto; onClose(): void }) {
       beside={update.isPending && willProbe && <Probing address={draft.url.trim()} />}
     >
       <p className="text-ink-2">
-        {ENGINES[before.engine].label}, {KIND_WORDS[before.kind]}, model{' '}
+        {ENGINES[before.engine].label}, {before.kind}, model{' '}
         <span className="font-mono text-xs">{before.model}</span>. To change any of these, register
         the server again.
       </p>

@@ -1,4 +1,7 @@
+import type { SelfTestVerdict } from '../../server/contract/self-test-verdict.ts'
 import { durationText, formatCount, formatScore, percentText } from '../format/numbers.ts'
+import { capitalized } from '../format/text.ts'
+import { VERDICT_LOOK } from '../ui/status.tsx'
 import { engineName } from './server-words.ts'
 
 export interface EvidenceRow {
@@ -47,12 +50,11 @@ const LABELS: Record<string, string> = {
 }
 
 const WORDS: Record<string, string> = {
-  not_applicable: 'not applicable',
-  half_open: 'half-open',
-  slow_start: 'slow start',
-  server: 'server process',
+  half_open: 'Half-open',
+  slow_start: 'Slow start',
+  server: 'Server process',
   call: 'servers.launch',
-  file: 'servers file',
+  file: 'Servers file',
 }
 
 // Machine-readable fields are omitted, because other fields describe them in words.
@@ -81,11 +83,11 @@ function labelOf(key: string): string {
     .replace(/(Ms|Share|PerSecond)$/, '')
     .replace(/_/g, ' ')
     .replace(/([a-z\d])([A-Z])/g, (_, a: string, b: string) => `${a} ${b.toLowerCase()}`)
-  return words.charAt(0).toUpperCase() + words.slice(1)
+  return capitalized(words)
 }
 
 function valueText(key: string, value: unknown): string {
-  if (typeof value === 'boolean') return value ? 'yes' : 'no'
+  if (typeof value === 'boolean') return value ? 'Yes' : 'No'
   if (typeof value === 'number') {
     if (/Ms$/.test(key)) return durationText(value)
     if (/Share$/.test(key)) return percentText(value)
@@ -93,6 +95,7 @@ function valueText(key: string, value: unknown): string {
     return Number.isInteger(value) ? formatCount(value) : formatScore(value)
   }
   if (key === 'engine') return engineName(String(value))
+  if (key === 'verdict') return VERDICT_LOOK[value as SelfTestVerdict]?.text ?? String(value)
   if (typeof value === 'string') return WORDS[value] ?? value
   if (Array.isArray(value)) return value.map((item) => itemText(item)).join(', ')
   return itemText(value)

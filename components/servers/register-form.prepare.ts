@@ -48,7 +48,7 @@ function mergeTags(tags: readonly string[], stored: readonly string[]): string[]
 }
 
 const rate = {
-  placeholder: 'no limit',
+  placeholder: 'No limit',
   inputMode: 'numeric',
   empty: null,
   read: number((value) => value > 0),
@@ -59,7 +59,7 @@ const rate = {
 export const SETTING_FIELDS = {
   maxInFlight: {
     label: 'Concurrency limit',
-    placeholder: 'adaptive',
+    placeholder: 'Adaptive',
     hint: `Maximum number of requests in flight across all workers. Leave empty for an adaptive limit of at most ${ADAPTIVE_MAX_IN_FLIGHT}.`,
     inputMode: 'numeric',
     empty: null,

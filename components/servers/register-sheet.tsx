@@ -202,7 +202,7 @@ function RegisterForm({
       </div>
       <TextField
         label="Model"
-        placeholder="auto-detect"
+        placeholder="Auto-detect"
         hint="The model name that batches use. Servers of one model form a pool."
         {...text('model')}
       />
@@ -228,7 +228,7 @@ function RegisterForm({
           />
           <TextField
             label="Label"
-            placeholder="the model's last label"
+            placeholder="The model's last label"
             hint="For models with several labels, the index (from 0) or name of the label to use as the score."
             {...text('label')}
           />

@@ -10,7 +10,7 @@ export function SelfTestFacts({ test }: { test: SelfTestDto | null }) {
     <div>
       <p className="flex flex-wrap items-center gap-x-3">
         <VerdictView verdict={test.verdict} />
-        {test.overridden && <span className="text-warn">trusted anyway</span>}
+        {test.overridden && <span className="text-warn">Trusted anyway</span>}
         <span className="text-xs text-ink-3">
           <Ago at={test.at} />
         </span>
@@ -26,7 +26,7 @@ export function SelfTestFacts({ test }: { test: SelfTestDto | null }) {
           <dt className="text-ink-3">Correct answer, activated</dt>
           <dd className="text-right">
             {test.activated === null ? (
-              <span className="text-ink-3">not returned</span>
+              <span className="text-ink-3">Not returned</span>
             ) : (
               formatScore(test.activated)
             )}

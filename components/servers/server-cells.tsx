@@ -6,6 +6,7 @@ import type { ServerDto } from '../../server/contract/servers.ts'
 import { hueOf } from '../charts/hue.ts'
 import { useHue } from '../charts/use-hue.ts'
 import { formatCount, percentText } from '../format/numbers.ts'
+import { capitalized } from '../format/text.ts'
 import { ageText, dateTime } from '../format/time.ts'
 import { useNow } from '../live/live-provider.tsx'
 import { PageLink } from '../shell/page-link.tsx'
@@ -82,7 +83,7 @@ export function For({ since }: { since: string }) {
   const now = useNow()
   return (
     <time dateTime={since} title={dateTime(Date.parse(since))} className="num">
-      {now === 0 ? '' : `for ${ageText(now - Date.parse(since))}`}
+      {now === 0 ? '' : `For ${ageText(now - Date.parse(since))}`}
     </time>
   )
 }
@@ -101,7 +102,7 @@ export function AwakeOr({
   const left = server.awakeUntil === null || now === 0 ? 0 : Date.parse(server.awakeUntil) - now
   // Batches extend the time awake by seconds at a time, so below 10 s the text would flicker.
   if (left < 10_000 || server.state === 'sleeping') return children ?? null
-  return <span className="num">awake for {ageText(left)} more</span>
+  return <span className="num">Awake for {ageText(left)} more</span>
 }
 
 export function HealthCell({
@@ -120,13 +121,16 @@ export function HealthCell({
     warning === undefined || reported.tone !== 'ok'
       ? reported
       : {
-          text: MONITOR_WORDS[warning.kind].name.toLowerCase(),
+          text: MONITOR_WORDS[warning.kind].name,
           detail: `${warning.text}; ${reported.detail}`,
           tone: warning.severity === 'error' ? ('bad' as const) : ('warn' as const),
         }
   const color = { ok: 'text-ink-2', idle: 'text-ink-3', warn: 'text-warn', bad: 'text-bad' }[tone]
   return (
-    <span className={`inline-flex items-center gap-1.5 whitespace-nowrap ${color}`} title={detail}>
+    <span
+      className={`inline-flex items-center gap-1.5 whitespace-nowrap ${color}`}
+      title={capitalized(detail)}
+    >
       {(tone === 'warn' || tone === 'bad') && <TriangleAlert size={13} aria-hidden />}
       {text}
     </span>
@@ -138,7 +142,7 @@ export function SelfTestCell({ test }: { test: ServerDto['selfTest'] }) {
   return (
     <span className="block leading-[17px]">
       <VerdictView verdict={test.verdict} detail={test.detail} />
-      {test.overridden && <span className="block pl-5 text-2xs text-warn">trusted anyway</span>}
+      {test.overridden && <span className="block pl-5 text-2xs text-warn">Trusted anyway</span>}
     </span>
   )
 }

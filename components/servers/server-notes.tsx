@@ -1,5 +1,6 @@
 import { CircleX, Info, TriangleAlert } from 'lucide-react'
 import type { ReactNode } from 'react'
+import { capitalized } from '../format/text.ts'
 import type { ServerNote } from './server-notes.prepare.ts'
 
 const LOOK = {
@@ -29,7 +30,7 @@ export function ServerNotes({
             <Icon
               size={14}
               className={`mt-[3px] shrink-0 ${color}`}
-              aria-label={note.level === 'info' ? 'note' : note.level}
+              aria-label={note.level === 'info' ? 'Note' : capitalized(note.level)}
             />
             <span className="min-w-0 break-words">
               <span className="font-medium">{note.title}.</span>{' '}

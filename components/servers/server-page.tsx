@@ -326,7 +326,7 @@ function ServerMonitors({ server, className }: { server: ServerDetailDto; classN
               <Icon
                 size={14}
                 className={`mt-[3px] shrink-0 ${color}`}
-                aria-label={found.length === 0 ? 'no findings' : worst ? 'error' : 'warning'}
+                aria-label={found.length === 0 ? 'No findings' : worst ? 'Error' : 'Warning'}
               />
               <span className="min-w-0">
                 <span className={found.length === 0 ? '' : 'font-medium'}>{name}</span>

@@ -70,7 +70,7 @@ export function ServerProcesses({
                   <td>
                     {worker.workerId === 'server' ? (
                       <span title="Serves the router address and sends the probes">
-                        server process
+                        Server process
                       </span>
                     ) : (
                       <WorkerName id={worker.workerId} />

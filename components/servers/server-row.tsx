@@ -108,7 +108,7 @@ export function ServerRow({ server, part, monitors, marked }: ServerRowProps) {
           <span className="block leading-[17px]">
             <LoadBar server={server} />
             <span className="block text-2xs text-ink-3">
-              {server.hasFixedLimit ? 'fixed limit' : 'adaptive limit'}
+              {server.hasFixedLimit ? 'Fixed limit' : 'Adaptive limit'}
             </span>
           </span>
         </td>

@@ -29,13 +29,13 @@ describe('server labels', () => {
   test('health is the worst over all processes', () => {
     const none = { ok: 0, suspect: 0, ejected: 0, halfOpen: 0, slowStart: 0 }
     expect(healthWords(none)).toMatchObject({ text: '–', tone: 'idle' })
-    expect(healthWords({ ...none, ok: 3 })).toMatchObject({ text: 'ok', tone: 'ok' })
+    expect(healthWords({ ...none, ok: 3 })).toMatchObject({ text: 'OK', tone: 'ok' })
     expect(healthWords({ ...none, ok: 2, ejected: 1, slowStart: 1 })).toEqual({
-      text: 'ejected 1/4',
+      text: 'Ejected 1/4',
       detail: 'ejected in 1 process, slow start in 1 process, ok in 2 processes',
       tone: 'bad',
     })
-    expect(healthWords({ ...none, halfOpen: 1 })).toMatchObject({ text: 'half-open', tone: 'warn' })
+    expect(healthWords({ ...none, halfOpen: 1 })).toMatchObject({ text: 'Half-open', tone: 'warn' })
   })
 
   test('imbalance and rate limits have readable texts', () => {
@@ -77,11 +77,11 @@ describe('evidence', () => {
         process: 'server',
       }).map(({ label, value }) => `${label}: ${value.replace('\u00a0', ' ')}`),
     ).toEqual([
-      'Verdict: not applicable',
+      'Verdict: Not applicable',
       'Pool calibration scores: rm-2 2.500',
-      'Reported as sleeping: yes',
+      'Reported as sleeping: Yes',
       'Probe time: 1.24 s',
-      'Observed by: server process',
+      'Observed by: Server process',
       'Some new thing: 3',
     ])
     expect(prepareEvidence(null)).toEqual([])

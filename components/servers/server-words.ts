@@ -3,14 +3,15 @@ import type { SelfTestVerdict } from '../../server/contract/self-test-verdict.ts
 import type { MonitorKind } from '../../server/contract/server-detail.ts'
 import type { ServerDto, ServerState } from '../../server/contract/servers.ts'
 import { formatCompact, plural } from '../format/numbers.ts'
+import { capitalized } from '../format/text.ts'
 
 /** Returns the official spelling of an engine's name, or the name itself if the engine is unknown. */
 export const engineName = (engine: string): string =>
   Object.hasOwn(ENGINES, engine) ? ENGINES[engine as EngineName].label : engine
 
 export const KIND_WORDS: Record<ServerDto['kind'], string> = {
-  discriminative: 'discriminative',
-  generative: 'generative',
+  discriminative: 'Discriminative',
+  generative: 'Generative',
 }
 
 export const VERDICT_MEANING: Record<SelfTestVerdict, string> = {
@@ -129,10 +130,10 @@ export function healthWords(health: ServerDto['health']): {
     .map(([n, word]) => `${word} in ${plural(n, 'process', 'processes')}`)
     .join(', ')
   const [worst] = parts
-  if (worst === undefined) return { text: 'ok', detail, tone: 'ok' }
+  if (worst === undefined) return { text: 'OK', detail, tone: 'ok' }
   const [n, word] = worst
   return {
-    text: all === 1 ? word : `${word} ${n}/${all}`,
+    text: capitalized(all === 1 ? word : `${word} ${n}/${all}`),
     detail,
     tone: ejected > 0 ? 'bad' : 'warn',
   }

@@ -116,7 +116,9 @@ function About({ about }: { about: AboutDto }) {
                   <tr key={name}>
                     <td className="font-mono text-xs">{name}</td>
                     <td className={isDefault ? 'text-ink-3' : ''}>
-                      {isDefault ? (
+                      {value === 'unset' ? (
+                        'Unset'
+                      ) : isDefault ? (
                         value
                       ) : (
                         <CopyText text={value} maxChars={40} className="text-xs" />

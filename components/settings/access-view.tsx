@@ -7,6 +7,7 @@ import type { ApiKeyDto, KeysDto } from '../../server/contract/access.ts'
 import { describeFailure, failureText } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { plural } from '../format/numbers.ts'
+import { capitalized } from '../format/text.ts'
 import { dateTime } from '../format/time.ts'
 import { useMay, useMayRead } from '../session/use-may.ts'
 import { ActionMenu } from '../ui/action-menu.tsx'
@@ -239,15 +240,15 @@ function KeyTable({ keys }: { keys: KeysDto }) {
             {keys.configured.map(({ name, role }) => (
               <tr key={name}>
                 <td className="font-medium">{name}</td>
-                <td title={ROLE_WORDS[role]}>{role}</td>
-                <td className="text-ink-3">none</td>
-                <td className="text-ink-3">from REWARDOPS_API_KEYS</td>
+                <td title={ROLE_WORDS[role]}>{capitalized(role)}</td>
+                <td className="text-ink-3">None</td>
+                <td className="text-ink-3">From REWARDOPS_API_KEYS</td>
                 <td>
                   <KeyState state="active" />
                 </td>
-                <td className="text-ink-3">not recorded</td>
-                <td className="text-ink-3">never</td>
-                <td className="text-ink-3">at start-up</td>
+                <td className="text-ink-3">Not recorded</td>
+                <td className="text-ink-3">Never</td>
+                <td className="text-ink-3">At start-up</td>
                 <td />
               </tr>
             ))}
@@ -258,7 +259,7 @@ function KeyTable({ keys }: { keys: KeysDto }) {
                 className={key.state === 'active' ? '' : 'text-ink-3'}
               >
                 <td className={key.state === 'active' ? 'font-medium' : ''}>{key.name}</td>
-                <td title={ROLE_WORDS[key.role]}>{key.role}</td>
+                <td title={ROLE_WORDS[key.role]}>{capitalized(key.role)}</td>
                 <td>
                   <KeyLimits of={key} />
                 </td>
@@ -277,9 +278,9 @@ function KeyTable({ keys }: { keys: KeysDto }) {
                 <td>
                   <KeyState state={key.state} />
                 </td>
-                <td>{key.lastUsedAt === null ? 'never' : <Ago at={key.lastUsedAt} />}</td>
+                <td>{key.lastUsedAt === null ? 'Never' : <Ago at={key.lastUsedAt} />}</td>
                 <td className="num">
-                  {key.expiresAt === null ? 'never' : dateTime(Date.parse(key.expiresAt))}
+                  {key.expiresAt === null ? 'Never' : dateTime(Date.parse(key.expiresAt))}
                 </td>
                 <td>
                   <Ago at={key.createdAt} /> by {key.createdBy}
@@ -339,7 +340,7 @@ function KeyState({ state }: { state: ApiKeyDto['state'] }) {
   return (
     <span className="inline-flex items-center gap-1.5">
       <span className={`size-1.5 rounded-full ${tone}`} aria-hidden />
-      {state}
+      {capitalized(state)}
     </span>
   )
 }

@@ -136,7 +136,7 @@ function AuditTable({ entries }: { entries: readonly AuditEntryDto[] }) {
 }
 
 function Changes({ changes }: { changes: readonly AuditChange[] }) {
-  if (changes.length === 0) return <span className="text-ink-3">no value change</span>
+  if (changes.length === 0) return <span className="text-ink-3">No value change</span>
   return (
     <ul className="space-y-0.5">
       {changes.map(({ field, from, to }) => (

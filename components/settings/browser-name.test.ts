@@ -19,7 +19,7 @@ it.each([
     'Safari 18 on iOS',
   ],
   ['curl/8.15.0', 'curl/8.15.0'],
-  ['', 'unknown'],
+  ['', 'Unknown'],
 ])('%s is %s', (userAgent, name) => {
   expect(browserName(userAgent)).toBe(name)
 })

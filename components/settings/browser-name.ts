@@ -24,5 +24,5 @@ export function browserName(userAgent: string): string {
     const system = SYSTEMS.find(([, pattern]) => pattern.test(userAgent))
     return `${name} ${found[1]}${system === undefined ? '' : ` on ${system[0]}`}`
   }
-  return userAgent === '' ? 'unknown' : userAgent.slice(0, 40)
+  return userAgent === '' ? 'Unknown' : userAgent.slice(0, 40)
 }

@@ -6,6 +6,7 @@ import type { CreatedKeyDto } from '../../server/contract/access.ts'
 import { KEY_ACCESS, type KeyAccess, ROLES, type Role } from '../../server/contract/roles.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
+import { capitalized } from '../format/text.ts'
 import { Button } from '../ui/button.tsx'
 import { CopyButton } from '../ui/copy-text.tsx'
 import { Sheet } from '../ui/dialog.tsx'
@@ -87,7 +88,11 @@ function KeyForm({ onMade, onClose }: { onMade(key: CreatedKeyDto): void; onClos
         name="role"
         value={role}
         onChange={setRole}
-        options={ROLES.map((one) => ({ value: one, label: one, about: ROLE_WORDS[one] }))}
+        options={ROLES.map((one) => ({
+          value: one,
+          label: capitalized(one),
+          about: ROLE_WORDS[one],
+        }))}
       />
       <Choices
         legend="Access"
@@ -99,7 +104,7 @@ function KeyForm({ onMade, onClose }: { onMade(key: CreatedKeyDto): void; onClos
       {isLimitable && (
         <TextField
           label="Run prefix"
-          placeholder="all runs"
+          placeholder="All runs"
           mono
           value={runPrefix}
           onChange={(event) => {
@@ -135,7 +140,7 @@ export function NewKey({ made, onDone }: { made: CreatedKeyDto; onDone(): void }
         <dl className="grid grid-cols-[80px_minmax(0,1fr)] gap-y-1">
           <dt className="text-ink-3">Role</dt>
           <dd>
-            {made.role}
+            {capitalized(made.role)}
             <span className="block text-xs text-ink-3">{ROLE_WORDS[made.role]}</span>
           </dd>
           <dt className="text-ink-3">Limits</dt>

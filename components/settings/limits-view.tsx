@@ -72,7 +72,7 @@ function Limits({ limits }: { limits: LimitsDto }) {
               <dt className="text-xs text-ink-3">{label}</dt>
               <dd className="num text-md font-medium">
                 {limits.defaults[name] === null ? (
-                  <span className="font-normal text-ink-2">no limit</span>
+                  <span className="font-normal text-ink-2">No limit</span>
                 ) : (
                   formatCount(limits.defaults[name])
                 )}
@@ -126,7 +126,7 @@ function Limits({ limits }: { limits: LimitsDto }) {
                     <td className="end">
                       <Use has={row.openBatches} most={row.maxOpenBatches} />
                     </td>
-                    <td className="num end">{row.maxPriority ?? 'any'}</td>
+                    <td className="num end">{row.maxPriority ?? 'Any'}</td>
                     <td className="text-ink-2">
                       <Ago at={row.changedAt} /> by {row.changedBy}
                     </td>
@@ -228,7 +228,7 @@ function LimitSheet({ of, onClose }: { of: Editing; onClose(): void }) {
             key={name}
             label={label}
             inputMode="numeric"
-            placeholder="no limit"
+            placeholder="No limit"
             value={draft[name]}
             error={errors[name]}
             hint={hint}

@@ -6,6 +6,7 @@ import { useState } from 'react'
 import type { LoginSessionDto } from '../../server/contract/access.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { plural } from '../format/numbers.ts'
+import { capitalized } from '../format/text.ts'
 import { dateTime } from '../format/time.ts'
 import { useMay } from '../session/use-may.ts'
 import { Ago } from '../ui/ago.tsx'
@@ -93,7 +94,7 @@ function SessionTable({ sessions }: { sessions: readonly LoginSessionDto[] }) {
             {sessions.map((session) => (
               <tr key={session.id} data-session={session.id}>
                 <td className="font-medium">{session.name}</td>
-                <td title={ROLE_WORDS[session.role]}>{session.role}</td>
+                <td title={ROLE_WORDS[session.role]}>{capitalized(session.role)}</td>
                 <td title={session.userAgent}>
                   {browserName(session.userAgent)}
                   {session.isOwn && <span className="text-ink-3"> (this browser)</span>}

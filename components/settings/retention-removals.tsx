@@ -4,6 +4,7 @@ import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { MAX_LISTED_REMOVALS, type RetentionJobDto } from '../../server/contract/retention.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatBytes, formatPercent, newestText } from '../format/numbers.ts'
+import { capitalized } from '../format/text.ts'
 import { useMay } from '../session/use-may.ts'
 import { Ago } from '../ui/ago.tsx'
 import { Button } from '../ui/button.tsx'
@@ -56,12 +57,12 @@ export function Removals({ jobs }: { jobs: readonly RetentionJobDto[] }) {
                     <Ago at={job.createdAt} /> by {job.requestedBy}
                   </td>
                   <td className="font-medium">
-                    {job.kind === 'run' ? `run ${job.run}` : 'policy'}
+                    {job.kind === 'run' ? `Run ${job.run}` : 'Policy'}
                   </td>
                   <td>
                     <State job={job} />
                   </td>
-                  <td className="num">{removedInWords(job.removed) || 'nothing'}</td>
+                  <td className="num">{capitalized(removedInWords(job.removed)) || 'Nothing'}</td>
                   <td className="end">
                     <Quantity of={formatBytes(job.removed.freedBytes)} />
                   </td>
@@ -96,12 +97,16 @@ export function Removals({ jobs }: { jobs: readonly RetentionJobDto[] }) {
 
 function State({ job }: { job: RetentionJobDto }) {
   if (job.state !== 'running') {
-    return <span className={job.state === 'done' ? 'text-ok' : 'text-ink-2'}>{job.state}</span>
+    return (
+      <span className={job.state === 'done' ? 'text-ok' : 'text-ink-2'}>
+        {capitalized(job.state)}
+      </span>
+    )
   }
   if (job.problem !== null) {
     return (
       <span className="text-warn" title={job.problem}>
-        failed, retrying
+        Failed, retrying
       </span>
     )
   }
@@ -120,7 +125,7 @@ function State({ job }: { job: RetentionJobDto }) {
         ]}
       />
       <span className="num">
-        {part === null ? 'removing' : <Quantity of={formatPercent(part)} />}
+        {part === null ? 'Removing' : <Quantity of={formatPercent(part)} />}
       </span>
     </span>
   )

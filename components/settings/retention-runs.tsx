@@ -72,11 +72,11 @@ export function RetentionRuns({ kept }: { kept: RetentionDto['kept'] }) {
                         </td>
                         <td>
                           {row === undefined ? (
-                            <span className="text-ink-3">policy</span>
+                            <span className="text-ink-3">Policy</span>
                           ) : (
                             <span className="inline-flex items-center gap-1.5">
                               <Pin size={13} className="text-accent" aria-hidden />
-                              kept forever
+                              Kept forever
                               <span className="text-ink-3">
                                 by {row.keptBy}, <Ago at={row.keptAt} />
                               </span>

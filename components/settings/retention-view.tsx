@@ -6,6 +6,7 @@ import type { RetentionDto, RetentionPreviewDto } from '../../server/contract/re
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { plural } from '../format/numbers.ts'
+import { capitalized } from '../format/text.ts'
 import { useMay } from '../session/use-may.ts'
 import { Ago } from '../ui/ago.tsx'
 import { Button } from '../ui/button.tsx'
@@ -100,7 +101,7 @@ function Policy({ retention }: { retention: RetentionDto }) {
               key={name}
               label={`${label}, days`}
               inputMode="numeric"
-              placeholder="forever"
+              placeholder="Forever"
               value={draft.ages[name]}
               disabled={refused !== null}
               title={refused ?? undefined}
@@ -172,7 +173,10 @@ function Policy({ retention }: { retention: RetentionDto }) {
         error={start.error && <FailureView compact error={start.error} />}
         onConfirm={() => start.mutate({})}
       >
-        <p>{takes}. This cannot be undone. The service also applies the policy once an hour.</p>
+        <p>
+          {capitalized(takes)}. This cannot be undone. The service also applies the policy once an
+          hour.
+        </p>
         {preview.data && <p className="mt-2">Space: {spaceInWords(preview.data)}.</p>}
       </Confirm>
     </Section>
@@ -215,7 +219,9 @@ function Previewed({ preview, changed }: { preview: RetentionPreviewDto; changed
           </>
         )}
       </p>
-      {takes !== '' && <p className="num text-xs text-ink-3">{spaceInWords(preview)}</p>}
+      {takes !== '' && (
+        <p className="num text-xs text-ink-3">{capitalized(spaceInWords(preview))}</p>
+      )}
       {skipped.length > 0 && (
         <p className="num text-xs text-ink-3">Old but kept: {skipped.join(', ')}.</p>
       )}

@@ -4,6 +4,7 @@ import { Keyboard, LogOut, Menu as MenuIcon, Monitor, Moon, Search, Sun, User } 
 import dynamic from 'next/dynamic'
 import { usePathname } from 'next/navigation'
 import { useState, useSyncExternalStore } from 'react'
+import { capitalized } from '../format/text.ts'
 import { useSession } from '../session/use-session.ts'
 import { IconButton } from '../ui/button.tsx'
 import { Mark } from './mark.tsx'
@@ -125,7 +126,9 @@ function NavigationFoot({ onKeys }: { onKeys(): void }) {
         >
           <User size={13} className="shrink-0 text-ink-3" aria-hidden />
           <span className="truncate">{session.data.name}</span>
-          <span className="ml-auto shrink-0 text-2xs text-ink-3">{session.data.role}</span>
+          <span className="ml-auto shrink-0 text-2xs text-ink-3">
+            {capitalized(session.data.role ?? '')}
+          </span>
         </p>
       )}
       <p className="mt-2.5 h-4 truncate text-2xs text-ink-3" title={session.data?.address}>

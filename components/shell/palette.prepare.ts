@@ -48,7 +48,7 @@ export function paletteSections(
   ].filter((section) => section.entries.length > 0)
 }
 
-export const THIS_PAGE = 'this page'
+export const THIS_PAGE = 'This page'
 
 /**
  * Ranks by prefix of the label, prefix of a word, substring, then subsequence. A batch or sample ID that is not in the
@@ -127,7 +127,7 @@ function directEntry(query: string): PaletteEntry | null {
       id: query,
       kind: 'batch',
       label: query,
-      about: 'view batch',
+      about: 'View batch',
       href: `/batches/${query}`,
     }
   }
@@ -137,7 +137,7 @@ function directEntry(query: string): PaletteEntry | null {
       id: query,
       kind: 'sample',
       label: query,
-      about: 'view sample',
+      about: 'View sample',
       href: `/samples?batch=${batch}&sample=${query}`,
     }
   }

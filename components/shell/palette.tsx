@@ -19,7 +19,7 @@ import { formatCount, plural } from '../format/numbers.ts'
 import { promptsHref } from '../prompts/prompts-url.ts'
 import { serverHref } from '../servers/server-words.ts'
 import { Window } from '../ui/dialog.tsx'
-import { stateLook } from '../ui/status.tsx'
+import { BATCH_LOOK, stateLook } from '../ui/status.tsx'
 import { KeyCap, KeyCaps } from './key-list.tsx'
 import { usePaletteBindings } from './keys.tsx'
 import { useLeave } from './leave.tsx'
@@ -155,13 +155,13 @@ function PaletteBody({ query, onQuery, onReady, onClose }: PaletteProps) {
       >
         <span className="flex items-center gap-1.5">
           <KeyCap name="↑" />
-          <KeyCap name="↓" /> select
+          <KeyCap name="↓" /> Select
         </span>
         <span className="flex items-center gap-1.5">
-          <KeyCap name="↵" /> open
+          <KeyCap name="↵" /> Open
         </span>
         <span className="flex items-center gap-1.5">
-          <KeyCap name="Esc" /> close
+          <KeyCap name="Esc" /> Close
         </span>
       </footer>
     </>
@@ -240,7 +240,7 @@ function useEntries(): PaletteEntry[] {
         id: `page${page.href}`,
         kind: 'page',
         label: page.label,
-        about: 'page',
+        about: 'Page',
         href: page.href,
         ...(page.key === undefined ? {} : { keys: `g ${page.key}` }),
       }),
@@ -253,7 +253,7 @@ function useEntries(): PaletteEntry[] {
           id: batch.batchId,
           kind: 'batch',
           label: batch.batchId,
-          about: `${batch.run} · step ${formatCount(batch.step)} · ${batch.status}`,
+          about: `${batch.run} · Step ${formatCount(batch.step)} · ${BATCH_LOOK[batch.status].text}`,
           href: `/batches/${batch.batchId}`,
         }),
       ),
@@ -262,14 +262,14 @@ function useEntries(): PaletteEntry[] {
           id: `run-${run.name}`,
           kind: 'run',
           label: run.name,
-          about: `run · ${plural(run.batches, 'batch', 'batches')}`,
+          about: `Run · ${plural(run.batches, 'batch', 'batches')}`,
           href: `/runs/${encodeURIComponent(run.name)}`,
         },
         {
           id: `prompts-${run.name}`,
           kind: 'run',
           label: run.name,
-          about: 'prompts over steps',
+          about: 'Prompts over steps',
           href: promptsHref(run.name),
         },
       ]),
@@ -278,7 +278,7 @@ function useEntries(): PaletteEntry[] {
           id: server.id,
           kind: 'server',
           label: server.name,
-          about: `server · ${stateLook(server.state).text} · ${server.model}`,
+          about: `Server · ${stateLook(server.state).text} · ${server.model}`,
           href: serverHref(server),
         }),
       ),

@@ -71,7 +71,7 @@ export function CopyText({
         }
       />
       <span className="sr-only" aria-live="polite">
-        {copied ? 'copied' : ''}
+        {copied ? 'Copied' : ''}
       </span>
     </button>
   )

@@ -35,7 +35,7 @@ export function FailureView({
           <span className="font-mono">{failure.reason}</span>
           {failure.requestId && (
             <span className="inline-flex items-center gap-1.5">
-              request ID <CopyText text={failure.requestId} />
+              Request ID <CopyText text={failure.requestId} />
             </span>
           )}
         </p>

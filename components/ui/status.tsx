@@ -34,6 +34,7 @@ import type { SelfTestVerdict } from '../../server/contract/self-test-verdict.ts
 import type { ServerState } from '../../server/contract/servers.ts'
 import type { BatchStatus, SampleStatus } from '../../server/contract/trainer.ts'
 import type { WorkerServerStats } from '../../server/contract/worker-stats.ts'
+import { capitalized } from '../format/text.ts'
 
 export type Tone = 'ok' | 'run' | 'warn' | 'bad' | 'idle'
 
@@ -51,44 +52,44 @@ interface Look {
   tone: Tone
 }
 
-const BATCH: Record<BatchStatus, Look> = {
-  open: { icon: FolderOpen, text: 'open', tone: 'run' },
-  running: { icon: CircleDot, text: 'running', tone: 'run' },
-  completed: { icon: CircleCheck, text: 'completed', tone: 'ok' },
-  cancelled: { icon: Ban, text: 'cancelled', tone: 'idle' },
-  failed: { icon: OctagonX, text: 'failed', tone: 'bad' },
+export const BATCH_LOOK: Record<BatchStatus, Look> = {
+  open: { icon: FolderOpen, text: 'Open', tone: 'run' },
+  running: { icon: CircleDot, text: 'Running', tone: 'run' },
+  completed: { icon: CircleCheck, text: 'Completed', tone: 'ok' },
+  cancelled: { icon: Ban, text: 'Cancelled', tone: 'idle' },
+  failed: { icon: OctagonX, text: 'Failed', tone: 'bad' },
 }
 
-const SAMPLE: Record<SampleStatus, Look> = {
-  queued: { icon: CircleDashed, text: 'queued', tone: 'idle' },
-  running: { icon: CircleDot, text: 'running', tone: 'run' },
-  scored: { icon: CircleCheck, text: 'scored', tone: 'ok' },
-  failed: { icon: CircleX, text: 'failed', tone: 'bad' },
+export const SAMPLE_LOOK: Record<SampleStatus, Look> = {
+  queued: { icon: CircleDashed, text: 'Queued', tone: 'idle' },
+  running: { icon: CircleDot, text: 'Running', tone: 'run' },
+  scored: { icon: CircleCheck, text: 'Scored', tone: 'ok' },
+  failed: { icon: CircleX, text: 'Failed', tone: 'bad' },
 }
 
 const SERVER: Record<ServerState, Look> = {
-  registering: { icon: Plug, text: 'starting', tone: 'run' },
-  probing: { icon: ScanSearch, text: 'testing', tone: 'run' },
-  ready: { icon: CircleCheck, text: 'ready', tone: 'ok' },
-  unreachable: { icon: Unplug, text: 'unreachable', tone: 'bad' },
-  quarantined: { icon: ShieldAlert, text: 'quarantined', tone: 'bad' },
-  draining: { icon: Hourglass, text: 'draining', tone: 'warn' },
-  sleeping: { icon: MoonStar, text: 'asleep', tone: 'idle' },
-  waking: { icon: Sunrise, text: 'waking', tone: 'run' },
-  dead: { icon: Skull, text: 'dead', tone: 'bad' },
+  registering: { icon: Plug, text: 'Starting', tone: 'run' },
+  probing: { icon: ScanSearch, text: 'Testing', tone: 'run' },
+  ready: { icon: CircleCheck, text: 'Ready', tone: 'ok' },
+  unreachable: { icon: Unplug, text: 'Unreachable', tone: 'bad' },
+  quarantined: { icon: ShieldAlert, text: 'Quarantined', tone: 'bad' },
+  draining: { icon: Hourglass, text: 'Draining', tone: 'warn' },
+  sleeping: { icon: MoonStar, text: 'Asleep', tone: 'idle' },
+  waking: { icon: Sunrise, text: 'Waking', tone: 'run' },
+  dead: { icon: Skull, text: 'Dead', tone: 'bad' },
 }
 
-const DRAINED: Look = { icon: CirclePause, text: 'drained', tone: 'idle' }
+const DRAINED: Look = { icon: CirclePause, text: 'Drained', tone: 'idle' }
 
 /** The health of a server as one process sees it. */
 type PassiveHealth = NonNullable<WorkerServerStats['health']>
 
 const HEALTH: Record<PassiveHealth, Look> = {
-  ok: { icon: CircleCheck, text: 'ok', tone: 'ok' },
-  suspect: { icon: CircleHelp, text: 'suspect', tone: 'warn' },
-  ejected: { icon: CircleOff, text: 'ejected', tone: 'bad' },
-  half_open: { icon: CircleDot, text: 'half-open', tone: 'warn' },
-  slow_start: { icon: CircleFadingArrowUp, text: 'slow start', tone: 'run' },
+  ok: { icon: CircleCheck, text: 'OK', tone: 'ok' },
+  suspect: { icon: CircleHelp, text: 'Suspect', tone: 'warn' },
+  ejected: { icon: CircleOff, text: 'Ejected', tone: 'bad' },
+  half_open: { icon: CircleDot, text: 'Half-open', tone: 'warn' },
+  slow_start: { icon: CircleFadingArrowUp, text: 'Slow start', tone: 'run' },
 }
 
 const HEALTH_MEANING: Record<PassiveHealth, string> = {
@@ -100,39 +101,39 @@ const HEALTH_MEANING: Record<PassiveHealth, string> = {
   slow_start: 'The server’s share of the requests rises to its usual level.',
 }
 
-const VERDICT: Record<SelfTestVerdict, Look> = {
-  raw: { icon: CircleCheck, text: 'raw', tone: 'ok' },
-  constant: { icon: ShieldAlert, text: 'constant', tone: 'bad' },
-  label_unknown: { icon: ShieldAlert, text: 'label unknown', tone: 'bad' },
-  squashed: { icon: ShieldAlert, text: 'squashed', tone: 'bad' },
-  inverted: { icon: ShieldAlert, text: 'inverted', tone: 'bad' },
-  truncated: { icon: ShieldAlert, text: 'truncated', tone: 'bad' },
-  differs: { icon: ShieldAlert, text: 'differs', tone: 'bad' },
-  unverified: { icon: CircleHelp, text: 'unverified', tone: 'warn' },
-  not_applicable: { icon: CircleDashed, text: 'not applicable', tone: 'idle' },
-  failed: { icon: CircleX, text: 'failed', tone: 'bad' },
+export const VERDICT_LOOK: Record<SelfTestVerdict, Look> = {
+  raw: { icon: CircleCheck, text: 'Raw', tone: 'ok' },
+  constant: { icon: ShieldAlert, text: 'Constant', tone: 'bad' },
+  label_unknown: { icon: ShieldAlert, text: 'Label unknown', tone: 'bad' },
+  squashed: { icon: ShieldAlert, text: 'Squashed', tone: 'bad' },
+  inverted: { icon: ShieldAlert, text: 'Inverted', tone: 'bad' },
+  truncated: { icon: ShieldAlert, text: 'Truncated', tone: 'bad' },
+  differs: { icon: ShieldAlert, text: 'Differs', tone: 'bad' },
+  unverified: { icon: CircleHelp, text: 'Unverified', tone: 'warn' },
+  not_applicable: { icon: CircleDashed, text: 'Not applicable', tone: 'idle' },
+  failed: { icon: CircleX, text: 'Failed', tone: 'bad' },
 }
 
 const WORKER: Record<WorkerDto['state'], Look> = {
-  alive: { icon: CircleCheck, text: 'alive', tone: 'ok' },
-  stopping: { icon: Hourglass, text: 'stopping', tone: 'warn' },
-  dead: { icon: Skull, text: 'dead', tone: 'bad' },
+  alive: { icon: CircleCheck, text: 'Alive', tone: 'ok' },
+  stopping: { icon: Hourglass, text: 'Stopping', tone: 'warn' },
+  dead: { icon: Skull, text: 'Dead', tone: 'bad' },
 }
 
-const RUN: Record<RunStatus, Look> = {
-  scoring: { icon: CircleDot, text: 'scoring', tone: 'run' },
-  stalled: { icon: CircleAlert, text: 'stalled', tone: 'warn' },
-  idle: { icon: CircleDashed, text: 'idle', tone: 'idle' },
+export const RUN_LOOK: Record<RunStatus, Look> = {
+  scoring: { icon: CircleDot, text: 'Scoring', tone: 'run' },
+  stalled: { icon: CircleAlert, text: 'Stalled', tone: 'warn' },
+  idle: { icon: CircleDashed, text: 'Idle', tone: 'idle' },
 }
 
 const PROMPT: Record<PromptClass, Look> = {
-  regressed: { icon: TrendingDown, text: 'regressed', tone: 'bad' },
-  flapping: { icon: Activity, text: 'flapping', tone: 'warn' },
-  learning: { icon: TrendingUp, text: 'learning', tone: 'run' },
-  mixed: { icon: Contrast, text: 'mixed', tone: 'idle' },
-  unsolved: { icon: Circle, text: 'unsolved', tone: 'idle' },
-  solved: { icon: CircleCheck, text: 'solved', tone: 'ok' },
-  never_varied: { icon: Equal, text: 'never varied', tone: 'idle' },
+  regressed: { icon: TrendingDown, text: 'Regressed', tone: 'bad' },
+  flapping: { icon: Activity, text: 'Flapping', tone: 'warn' },
+  learning: { icon: TrendingUp, text: 'Learning', tone: 'run' },
+  mixed: { icon: Contrast, text: 'Mixed', tone: 'idle' },
+  unsolved: { icon: Circle, text: 'Unsolved', tone: 'idle' },
+  solved: { icon: CircleCheck, text: 'Solved', tone: 'ok' },
+  never_varied: { icon: Equal, text: 'Never varied', tone: 'idle' },
 }
 
 function Status({ look, title }: { look: Look | undefined; title?: string | undefined }) {
@@ -150,7 +151,7 @@ function Status({ look, title }: { look: Look | undefined; title?: string | unde
 }
 
 export function BatchStatusView({ status }: { status: BatchStatus }) {
-  return <Status look={BATCH[status]} />
+  return <Status look={BATCH_LOOK[status]} />
 }
 /** The status of a run. `age` is the time that the run has had this status, such as `3 h`. */
 export function RunStatusView({
@@ -162,11 +163,11 @@ export function RunStatusView({
   age?: string
   title: string
 }) {
-  const look = RUN[status]
+  const look = RUN_LOOK[status]
   return <Status look={age ? { ...look, text: `${look.text} ${age}` } : look} title={title} />
 }
 export function SampleStatusView({ status }: { status: SampleStatus }) {
-  return <Status look={SAMPLE[status]} />
+  return <Status look={SAMPLE_LOOK[status]} />
 }
 export function ServerStateView({
   server: { state, stateCause, inFlight },
@@ -180,7 +181,7 @@ export function HealthView({ health }: { health: PassiveHealth }) {
   return <Status look={HEALTH[health]} title={HEALTH_MEANING[health]} />
 }
 export function VerdictView({ verdict, detail }: { verdict: SelfTestVerdict; detail?: string }) {
-  return <Status look={VERDICT[verdict]} title={detail} />
+  return <Status look={VERDICT_LOOK[verdict]} title={detail} />
 }
 
 export function PromptClassView({ name }: { name: PromptClass }) {
@@ -189,7 +190,7 @@ export function PromptClassView({ name }: { name: PromptClass }) {
 
 export function stateLook(state: string): { text: string; tone: Tone } {
   const look = (SERVER as Record<string, Look>)[state] ?? (HEALTH as Record<string, Look>)[state]
-  return look ? { text: look.text, tone: look.tone } : { text: state, tone: 'idle' }
+  return look ? { text: look.text, tone: look.tone } : { text: capitalized(state), tone: 'idle' }
 }
 
 /**
@@ -205,7 +206,7 @@ export function WorkerStateView({
   if (state === 'alive' && functionProblem !== null) {
     return (
       <Status
-        look={{ ...look, text: 'alive, no functions', tone: 'warn' }}
+        look={{ ...look, text: 'Alive, no functions', tone: 'warn' }}
         title={`Cannot run custom reward functions: ${functionProblem}`}
       />
     )

@@ -260,7 +260,7 @@ function Head({
         </PageLink>
         <span className="num flex min-w-0 items-center gap-1.5 text-xs text-ink-3">
           <RunName run={sample.run} />
-          step {formatCount(sample.step)}
+          Step {formatCount(sample.step)}
         </span>
       </div>
       {sample.reason !== null && (
