@@ -53,7 +53,7 @@ test('rescores a batch with the same and another reward, shows errors, and links
   await sheet.getByRole('button', { name: 'Rescore' }).click()
 
   await expect(page).not.toHaveURL(new RegExp(`/${batch}$`))
-  const relations = page.locator('section', { hasText: 'Same rollouts' })
+  const relations = page.locator('section', { hasText: /Rescores/ })
   await expect(relations.getByText('Rescore of')).toBeVisible()
   const rescored = page.url().split('/').at(-1) as string
   await relations.getByRole('link', { name: batch, exact: true }).click()

@@ -42,7 +42,7 @@ test('leads from an empty service to a first batch, its worst sample, and a shar
   )
   await expectStateAccessible(page)
 
-  await page.getByRole('link', { name: 'Lowest-scored samples' }).click()
+  await page.getByRole('link', { name: 'Lowest-scoring samples' }).click()
   const rows = page.getByRole('table', { name: 'Samples' }).locator('[data-sample]')
   await expect(rows.first()).toBeVisible()
   const ids = await rows.evaluateAll((all) => all.map((row) => row.getAttribute('data-sample')))
@@ -172,7 +172,7 @@ test.describe('with a batch', () => {
     await page.keyboard.press('Escape')
     await expect(page.getByRole('dialog')).toHaveCount(0)
 
-    const worst = page.getByRole('link', { name: 'Lowest-scored samples' })
+    const worst = page.getByRole('link', { name: 'Lowest-scoring samples' })
     await worst.focus()
     await page.keyboard.press('Control+k')
     await expect(palette(page)).toBeFocused()

@@ -135,7 +135,7 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
   const left = batch.samples - batch.scored - batch.failed
   const places = [
     {
-      label: 'Lowest-scored samples',
+      label: 'Lowest-scoring samples',
       icon: <ArrowDownWideNarrow size={14} aria-hidden />,
       href: `/samples?batch=${batch.batchId}&sort=worst`,
     },

@@ -237,7 +237,7 @@ function BatchRelations({
   ] as const
   const count = rescores.length + (rescoredFrom === null ? 0 : 1)
   return (
-    <Section title="Same rollouts" note={formatCount(count)}>
+    <Section title="Rescores" note={formatCount(count)}>
       <dl className="px-5 pb-4">
         {rows.map(
           ([what, ids]) =>

@@ -161,7 +161,7 @@ function Planned({
         />
         <Figure
           label="Reward wait (barrier)"
-          hint="Time per step that the trainer waits for rewards if training starts only after all of them (barrier strategy)."
+          hint="Time per step that the trainer waits for rewards if training starts only when all rewards have arrived (barrier strategy)."
           value={stepText(barrier?.waitMs ?? 0)}
           detail={`Of ${stepText(barrier?.stepMs ?? 0)} step time`}
         />

@@ -130,7 +130,7 @@ function RunMenu({ run }: { run: RunTableRowDto }) {
       label={`Actions for ${run.name}`}
       actions={[
         {
-          label: 'Lowest-scored samples',
+          label: 'View lowest-scoring samples',
           icon: <ArrowDownWideNarrow size={14} aria-hidden />,
           onSelect: () => router.push(`${runSamplesHref(run)}&sort=worst`),
         },
