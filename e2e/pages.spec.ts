@@ -64,7 +64,7 @@ const PAGES: View[] = [
   { name: 'overview', path: () => '/', make: shows('Recent batches') },
   { name: 'runs', path: () => '/runs', make: shows('gsm8k-grpo') },
   // In a full run, batches of other spec files may fill the first page of the list, so no particular batch is expected.
-  { name: 'batches', path: () => '/batches', make: shows(/^completed$/) },
+  { name: 'batches', path: () => '/batches', make: shows(/^Completed$/) },
   { name: 'batch', path: () => `/batches/${batch}`, make: showsCharts('Scoring servers') },
   { name: 'samples', path: () => `/samples?batch=${batch}&sort=worst`, make: shows(/^b\d+-\d+$/) },
   {
@@ -239,7 +239,7 @@ test('the first result of a list is a few keys away, and j and k move between ro
   for (const key of ['Tab', 'Tab', 'Enter']) await page.keyboard.press(key)
   await expect(page.locator('#page')).toBeFocused()
   await page.goto(`${service.url}/batches`)
-  await shows(/^completed$/)(page)
+  await shows(/^Completed$/)(page)
   await expectLive(page)
   await page.keyboard.press('j')
   await expect.poll(atRow).toBe(0)
