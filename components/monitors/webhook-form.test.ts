@@ -39,8 +39,8 @@ test('a stored selection is selected again', () => {
 })
 
 test('saving a webhook without an edit keeps its severities, monitors and runs', () => {
-  // The stored list names all monitors. It must not become an empty list, which also includes monitors of later
-  // versions.
+  // The stored list names all monitors. It must not become an empty list, which means all monitors, including those of
+  // later versions.
   const stored = { monitors: [...MONITORS], fleet: true }
   expect(subscriptionOf(selectedMonitors(stored).toReversed(), stored)).toEqual(stored)
   expect(subscriptionOf(['floor'], stored)).toEqual({ monitors: ['floor'], fleet: false })

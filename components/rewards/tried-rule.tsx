@@ -49,7 +49,10 @@ function Verdict({ verdict }: { verdict: string }) {
   )
 }
 
-/** The part of the response around the highlighted answer. An answer joined from several places is shown separately. */
+/**
+ * The part of the response around the highlighted answer. An answer that was joined from several places in the response
+ * is shown on its own.
+ */
 function Found({ found, response }: { found: string | null; response: string }) {
   if (found === null) return null
   const excerpt = excerptAround(response, found)

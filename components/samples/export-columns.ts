@@ -32,8 +32,8 @@ export const DEFAULT_EXPORT_COLUMNS: readonly string[] = [
 ]
 
 /**
- * The export columns for the shown table columns. The sample is always included; columns that do not exist in exports
- * are omitted.
+ * The export columns for the shown table columns. The columns that identify the sample are always included; columns
+ * that do not exist in exports are omitted.
  */
 export function exportColumns(columns: readonly { name: string }[]): string[] {
   return [

@@ -140,7 +140,7 @@ const t = initTRPC
 
 /**
  * Gives refusals their HTTP status: a RewardOpsError becomes the TRPCError of its reason. Errors of the database are
- * translated first. Errors that tRPC itself throws, such as for invalid input, have another code and are passed on.
+ * translated first. tRPC's own errors, such as for invalid input, are passed on unchanged.
  */
 const refusals = t.middleware(async ({ ctx, next }) => {
   const result = await next()

@@ -210,8 +210,9 @@ export async function sweepDeadWorkers(
 
 /**
  * Requeues the jobs of processes that have ended, even if their table rows say otherwise. Called at start. With
- * DATABASE_URL, processes of other containers are not included, even if the host names are equal. Other containers
- * cannot reach an embedded Postgres, so processes that used it in another pid namespace ended with their container.
+ * DATABASE_URL, processes of other containers are not included, even if the host names are equal. With an embedded
+ * Postgres, which no other container can reach, processes of another pid namespace ended with their container and are
+ * included.
  */
 export async function requeueOrphans(
   db: Database,

@@ -228,7 +228,7 @@ function callsBetween(
     latency,
   }
   const { serverId: _, latency: buckets, ...counts } = calls
-  // Every count is tested, because a server can be ejected after its last call has ended.
+  // Every count is tested, not only the requests: a server can be ejected after its last call has ended.
   const isIdle = [...Object.values(counts), ...buckets].every((n) => n === 0)
   return isIdle ? null : calls
 }

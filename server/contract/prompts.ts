@@ -151,8 +151,8 @@ export interface PromptHistoryDto extends PromptRowDto {
 /** The input of `prompts.heat`. */
 export const PromptHeatInput = PromptFilter.extend({
   /**
-   * Maximum number of prompts. If more match, those with the lowest keys are returned. Keys are hashes, so this is a
-   * random sample.
+   * Maximum number of prompts. If more match, those with the lowest keys are returned. Keys are hashes, so the
+   * choice is random.
    */
   limit: z.int().min(1).max(400).default(120),
 })
@@ -163,7 +163,7 @@ export type PromptHeatInput = z.infer<typeof PromptHeatInput>
  * are first.
  */
 export interface PromptHeatDto {
-  /** Number of matching prompts, of which `rows` is a sample. */
+  /** Number of matching prompts. `rows` has at most `limit` of them. */
   total: number
   /** True if all rates are pass rates, false if some are mean scores of reward models. */
   passRates: boolean
@@ -202,7 +202,7 @@ export interface PromptStepDto {
 /** The output of `prompts.steps`. */
 export interface PromptStepsDto {
   steps: PromptStepDto[]
-  /** Earlier steps of the range that are left out. */
+  /** Number of earlier steps of the range that are left out. */
   earlier: number
 }
 

@@ -139,7 +139,7 @@ describe('keys', () => {
     expect(await service.apiWith(bearer(viewer.key)).session.get.query()).toMatchObject({
       ...{ auth: 'open', name: 'board', role: 'viewer', hasKey: true },
     })
-    // Clients of model APIs always send some key.
+    // Clients of model APIs always send some key, so /v1 accepts a wrong key while none is required.
     const other = await service.raw('/v1/models', { headers: bearer('EMPTY') })
     expect(other.status).toBe(200)
   })

@@ -212,10 +212,10 @@ export class ProcessTree {
 }
 
 /**
- * Orders stopped processes so that killing one resumes as few as possible that are killed later. The end of a process
+ * Orders stopped processes so that killing one resumes as few of the remaining ones as possible. The end of a process
  * can resume stopped processes: the kernel sends SIGCONT to a stopped process group when none of its processes has a
- * parent in another group of the session any more. Descendants are therefore killed before their ancestors, and processes that
- * lost their parents before those below `root`, the first process of the tree. `parents`: pid → parent.
+ * parent in another group of the session any more. Descendants are therefore killed before their ancestors, and
+ * orphaned processes before those below `root`, the first process of the tree. `parents`: pid → parent.
  */
 function descendantsFirst(parents: ReadonlyMap<number, number>, root: number): number[] {
   const rankOf = (pid: number): number => {

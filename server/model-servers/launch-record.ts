@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import { isRunning, type ProcessMark } from '../store/postgres/processes.ts'
 
 /**
- * The files of launched servers, in the folder `servers` of the data folder: `<name>.pid` names the processes,
- * `<name>.owner` names the service that they belong to, `<name>.end` records how the process ended, and `<name>.log` is
- * its output.
+ * The files of launched servers, in the folder `servers` of the data folder: `<name>.pid` names the server's
+ * process and its keeper, `<name>.owner` names the service that owns them, `<name>.end` records how the server ended,
+ * and `<name>.log` is the server's output.
  */
 
 /** The content of `<name>.pid`. */

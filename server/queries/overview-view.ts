@@ -15,7 +15,10 @@ import type { RunTable } from './run-table.ts'
 
 const ACTIVE_SHOWN = 20
 const MAX_NAMED_RUNS = 3
-/** Number of incidents per monitor that suffices to name {@link MAX_NAMED_RUNS} runs, because a run has two splits. */
+/**
+ * Number of incidents per monitor that suffices to name {@link MAX_NAMED_RUNS} runs: a run has at most two, one per
+ * split.
+ */
 const NAMED_INCIDENTS = 2 * MAX_NAMED_RUNS
 const MAX_RUNS_SHOWN = 6
 const CURVE_STEPS = 50

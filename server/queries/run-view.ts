@@ -215,7 +215,7 @@ export class RunView {
 }
 
 /**
- * Returns the smallest power of two, in steps, with which at most `most` bins of that width cover a range. As a run
+ * Returns the width of a bin in steps: the smallest power of two with which at most `most` bins cover a range. As a run
  * grows, its bins stay the same until the width doubles, which merges pairs of bins.
  */
 export function binWidth({ first, last }: { first: number; last: number }, most: number): number {

@@ -61,7 +61,7 @@ export class ServerRating {
   #xx = 0
   #xy = 0
 
-  /** Sizes and times of the last samples in order of arrival, and their times per 1,000 tokens as last sorted. */
+  /** `#sizes`, `#times`: the last samples, in order of arrival. `#sorted`: times per 1,000 tokens at the last sort. */
   readonly #sizes = new Float64Array(MAX_SAMPLES)
   readonly #times = new Float64Array(MAX_SAMPLES)
   readonly #sorted = new Float64Array(MAX_SAMPLES)

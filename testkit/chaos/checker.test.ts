@@ -148,7 +148,7 @@ test('a flawless history breaks no law', () => {
 
 test('a wrong score breaks `score`', () => {
   const history = flawless()
-  // The answer to the second read of the batch contains the same group objects.
+  // The answer to the second read of the batch contains the same group objects, so its score changes too.
   answerTo(history, 'batches.next').groups[0].samples[0].score += 0.5
   answerTo(history, 'batches.results').score[0] += 0.5
   expect(lawsBroken(history)).toEqual(['score'])

@@ -31,7 +31,7 @@ export class CallError extends TRPCClientError<AppRouter> {
 
   constructor(answer: RawAnswer, message: string, data: ErrorData) {
     super(`${data.path}: ${answer.status} ${data.reason}: ${message}`)
-    // tRPC's constructor sets its own prototype.
+    // The constructor of TRPCClientError sets the prototype to its own, so this constructor sets the prototype again.
     Object.setPrototypeOf(this, CallError.prototype)
     this.name = 'CallError'
     this.status = answer.status

@@ -1,7 +1,10 @@
 import type { Sample, Submit } from './rollouts.ts'
 import type { Service } from './service.ts'
 
-/** Creates the batch calls of a test file. `common`: fields of all its batches. `service` is called by each call. */
+/**
+ * Returns functions that submit and read the batches of a test file. All batches have the fields `common`. Each
+ * function calls `service` to get the service.
+ */
 export function batchCalls(service: () => Service, common: Partial<Submit> & { run: string }) {
   return {
     submit: (samples: Sample[], fields?: Partial<Submit>) =>

@@ -52,7 +52,7 @@ class Adapters(unittest.TestCase):
             result = asyncio.run(bound(**given))
             self.assertEqual(result, {"score": score, "acc": score, "rewardops_failed": 0.0})
             self.assertEqual(verl.compute_score_sync(**given, **self.to, run="verl-run"), result)
-            # verl reads the first sample's keys from each sample.
+            # verl reads the first sample's keys from each sample, so a key that a sample lacks must return None.
             self.assertIsNone(result["a_key_of_another_sample"])
         # verl adds the fields of its agent loop to the extra info. `max_global_steps` is -1 or None before the first
         # step. A dataset may use the name for something else.

@@ -23,7 +23,7 @@ from rewardops.trl import reward_function
 STEPS = 3
 PROMPTS = 2
 GENERATIONS = 4
-#: A new name each time, because the run's batches in the service are compared with the trainer's log.
+#: A new name each time. The run's batches are compared with the trainer's log, so the run must have no older batches.
 RUN = f"trl-grpo-{uuid.uuid4().hex[:6]}"
 #: Each text is one token, so that a model with random weights calls the tool and gives the answer often enough.
 CALL = '<tool_call>\n{"name": "add", "arguments": {"a": 3, "b": 4}}\n</tool_call>'

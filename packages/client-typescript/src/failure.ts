@@ -30,7 +30,10 @@ export class ForeignAnswer extends Error {
   }
 }
 
-/** Thrown when `fetch` failed without an answer. Any other error means that the call was not sent. */
+/**
+ * Thrown when `fetch` fails or the answer breaks off. A call that fails with neither this error nor an answer was not
+ * sent.
+ */
 export class NoAnswer extends Error {
   constructor(cause: unknown) {
     super('no answer', { cause })

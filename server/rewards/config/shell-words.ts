@@ -5,7 +5,7 @@ const CLOSING: Readonly<Record<string, string>> = { '(': ')', '[': ']', '{': '}'
 /**
  * Splits a line into words as a shell does, without their quotes. Each part outside single quotes is passed to
  * `expand`, which replaces variables. `$(…)`, `${…}` and, in the value of `key=value`, `[…]` and `{…}` are parts of one
- * word, also if they contain spaces. If a variable is a whole word, its value is split into words too. A quote that is
+ * word, even if they contain spaces. If a variable is a whole word, its value is split into words too. A quote that is
  * never closed separates words. A comment ends the line.
  */
 export function shellWords(line: string, expand: (text: string) => string): string[] {

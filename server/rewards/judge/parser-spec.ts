@@ -12,7 +12,7 @@ const ordered = (spec: { min?: number | undefined; max?: number | undefined }) =
   spec.min === undefined || spec.max === undefined || spec.min < spec.max
 const ORDER = 'min must be below max'
 
-/** Every parser but `yes_no` reads the reply's text and returns one verdict or none. */
+/** `yes_no` reads token probabilities; the other parsers read the reply's text. Each returns one verdict or none. */
 export const JudgeParser = z.discriminatedUnion('kind', [
   z
     .strictObject({

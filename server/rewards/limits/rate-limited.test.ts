@@ -198,7 +198,8 @@ describe('no reserved capacity stays unused', () => {
     await clock.pass(59_000)
     stalled = false
     await clock.until(Promise.all(all))
-    // During the stall, verl takes the permits of all five calls, so it sends the other four at 60 s.
+    // A call takes its permit only once it has a slot. In verl, all five calls take their permits during the stall, and
+    // the other four are sent together at 60 s.
     expect(rounded(calls)).toEqual([0, 60_000, 61_000, 62_000, 63_000])
   })
 

@@ -48,7 +48,10 @@ export interface TracedAttempt {
   detail: string | null
   isHedge: boolean
   workerId: number | null
-  /** The sample's score. Only the last successful attempt has it, or the last attempt if none succeeded. */
+  /**
+   * The sample's score. Only the last successful attempt has it. If no attempt succeeded, the last attempt has the
+   * score that the failure policy set, if any.
+   */
   score: number | null
   verdict: string | null
   serverName: string | null
