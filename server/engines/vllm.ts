@@ -280,7 +280,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
       ? { ...facts, kind: 'generative', route: null, warnings: [] }
       : noChatRoute('vLLM')
   }
-  // A sleeping server accepts requests without answering them.
+  // A sleeping server accepts requests without answering them, so its routes are not tried.
   if (sleeping === true) {
     const route = context.route ?? context.known?.route ?? null
     const plainText = context.known?.plainText ?? false

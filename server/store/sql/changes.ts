@@ -161,7 +161,7 @@ export interface ComponentCell {
   group_no: number
   n: number
   sum: number
-  /** In the order of the `names` given to {@link componentCells}. */
+  /** One sum per component, in the order of the `names` given to {@link componentCells}. */
   sums: (number | null)[]
 }
 

@@ -77,7 +77,7 @@ export async function serverHistory(
 
 export interface DurationsRow {
   slot: number
-  /** Numbers of the router's latency buckets that have a count. The first bucket has number 1. */
+  /** Indexes of the router's latency buckets that have a count. The first bucket has index 1. */
   buckets: number[]
   counts: number[]
 }
