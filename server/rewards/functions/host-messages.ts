@@ -53,7 +53,7 @@ const Message = z.discriminatedUnion('type', [
       score,
       failure,
       z.strictObject({ ok: z.literal(true), results: z.array(z.union([score, failure])) }),
-      // This form comes last: its `value` may be missing, because JSON has no `undefined`.
+      // `value` may be missing, because JSON has no `undefined`. This least specific form therefore comes last.
       z.strictObject({ ok: z.literal(true), value: z.unknown() }),
     ]),
   }),

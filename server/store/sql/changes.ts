@@ -134,7 +134,7 @@ export async function dataSourcesOfBatches(
   return rows.map(({ data_source }) => data_source)
 }
 
-/** Counted samples of whole batches, from their roll-ups. */
+/** Statistics of the counted samples of a whole batch, from its roll-ups. */
 export interface RollUpCell {
   batch_id: number
   data_source: string
