@@ -70,7 +70,7 @@ function activation(target: EngineTarget): Record<string, boolean> {
     : { use_activation: activated }
 }
 
-/** Whether the server receives texts. Otherwise it renders conversations itself, one per request. */
+/** Whether samples are sent as text. Otherwise the server renders conversations itself, one per request. */
 function asText(target: EngineTarget): boolean {
   return target.chatTemplate != null || target.plainText === true || before(target, MESSAGES_SINCE)
 }

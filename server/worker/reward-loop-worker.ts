@@ -175,7 +175,7 @@ export class RewardLoopWorker {
     this.#log.warn({ jobs: givenUp.length }, 'declared dead after a pause; its jobs are given up')
     for (const job of givenUp) {
       job.isGivenUp = true
-      // `#runAlone` removes a job that waits to run alone.
+      // `#drop` removes only started jobs. A job that waits in `#alone` is removed by `#runAlone`.
       this.#drop(job)
       job.abort.abort()
     }
