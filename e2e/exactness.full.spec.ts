@@ -419,7 +419,7 @@ async function readGroups(page: Page, of: BatchNumbers): Promise<void> {
       element.scrollTop = to === 'first' ? 0 : element.scrollHeight
     }, end)
     const seq = end === 'first' ? 1 : of.groupRows.length
-    // A loaded row shows its last sample, such as "#12".
+    // Wait until the row is loaded. It then shows its last sample, such as "#12".
     await expect(table.locator(`[aria-rowindex="${seq + 1}"]`)).toContainText('#')
     const shown = await rowsOf(table)
     expect(shown.length).toBeGreaterThan(10)

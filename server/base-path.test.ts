@@ -47,7 +47,7 @@ test.each([
   ['/rewardops?x=1', '/?x=1'],
   ['/rewardops/batches/b1?x=/rewardops/', '/batches/b1?x=/rewardops/'],
   ['/rewardops/rewardops', '/rewardops'],
-  // These URLs lack the prefix, because a proxy may have removed it.
+  // URLs without the prefix stay unchanged, because a proxy may have removed it.
   ['/batches', '/batches'],
   ['/', '/'],
   ['/rewardopsx/batches', '/rewardopsx/batches'],

@@ -28,7 +28,7 @@ export function sendSignal(pid: number, signal: NodeJS.Signals): void {
 const UNREADABLE = new Set(['ENOENT', 'ESRCH', 'EACCES', 'EPERM'])
 
 /**
- * Reads a file of a process in /proc. Returns null if the process does not exist or the file may not be read.
+ * Reads a file of a process in /proc. Returns null if the process does not exist or its files are not readable.
  * @throws Error if no file can be read now, for example because there are too many open files; the other process may
  * still be running
  */

@@ -39,7 +39,7 @@ const RETRIES_SKELETON = (
 /** The overview page. `first` is the data that came with the document; null if the page fetches all data. */
 export function OverviewPage({ first }: { first: FirstAnswers | null }) {
   const trpc = useTRPC()
-  // The clock of the service may be ahead of the browser's clock.
+  // The service's clock may be ahead of the browser's clock. A time in the future would delay the next fetch.
   const readAtMs = Math.min(first?.atMs ?? 0, Date.now())
   const overview = useQuery(
     trpc.overview.get.queryOptions(undefined, {

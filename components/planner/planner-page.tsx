@@ -77,7 +77,7 @@ export function PlannerPage() {
   )
 }
 
-/** The input of the plan query while it is disabled. */
+/** Placeholder input for the plan query while the query is disabled. */
 const NOTHING = {
   source: { kind: 'batch', batchId: 'b0' },
   phases: { rolloutMs: 0, logProbMs: 0, updateMs: 0 },

@@ -9,8 +9,8 @@ export interface Formula {
 }
 
 /**
- * A text in which a private-use character replaces each character of formulas and literal signs, so that the Markdown
- * parser does not read them as markup. Positions stay the same.
+ * A text in which private-use characters replace the characters of formulas, and literal signs such as `*` in `2*3*4`,
+ * so that the Markdown parser does not read them as markup. Positions stay the same.
  */
 export interface MarkdownSource {
   text: string

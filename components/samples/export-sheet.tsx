@@ -71,8 +71,8 @@ function ExportForm({
   const everything = query.size === 0
   query.set('format', format)
   query.set('columns', columnsText([...chosen]))
-  // By default, the service refuses an export if retention removed texts or samples. Without texts, `kept` exports the
-  // remaining data.
+  // By default, the service refuses an export if retention removed texts or samples. An export without text columns
+  // does not need the texts, so `kept` exports the remaining data.
   if (!texts) query.set('texts', 'kept')
   if (format === 'csv' && isSafe) query.set('safe', 'spreadsheet')
   const address = `${BASE_PATH}${EXPORT_PATH}?${query}`

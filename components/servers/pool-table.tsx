@@ -45,7 +45,7 @@ export function Pool({
   const narrow = useNarrow()
   const rows = servers.filter(fits).map((server) => ({
     server,
-    // A single server has all requests and all capacity.
+    // The shares of a single server are always 100 %, so they are not shown.
     part: servers.length > 1 ? (pool?.shares.find((each) => each.id === server.id) ?? null) : null,
     monitors,
     marked: server.id === marked || server.name === marked,

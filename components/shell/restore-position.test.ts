@@ -46,7 +46,7 @@ function fakeWindow() {
       view.scrollY = Math.min(top, maxScrollPx)
     },
     send: (event: string) => events.dispatchEvent(new Event(event)),
-    /** Renders links, which lose the focus if they existed before. */
+    /** Replaces all links with new elements, so a link that had the focus loses it. */
     render: (url: string, hrefs: string[], scrollPx: number) => {
       view.rendered = url
       view.document.links = hrefs.map((href) => element({ href }))
@@ -88,7 +88,8 @@ function openAndGoBack() {
 test('restores the focused link among equal ones, and the scroll position, once the data are rendered', () => {
   const { view, body } = openAndGoBack()
   view.frame()
-  // The run page, which has an equal link, is still rendered. Its events must not change the position of the list.
+  // The run page is still rendered and has a link with the same address. Its events must not change the position of the
+  // list.
   view.send('scroll')
   expect(view.document.activeElement).toBe(body)
   view.render('/batches', ['/'], 100)

@@ -10,7 +10,7 @@ const POLL_MS = 500
 export const AWAY_MS = 60_000
 
 /**
- * Shows progress on stderr.
+ * Waits until a batch ends, and shows its progress on stderr.
  * @returns the batch's summary, which is not final if `timeoutMs` passed first
  * @throws CliError
  */

@@ -22,7 +22,7 @@ const USED_EVERY_MS = 60_000
 const MAX_USER_AGENT_CHARS = 300
 const AGAIN = 'Sign in again.'
 
-/** The key of a session: the number of a stored key, or the digest of a key of REWARDOPS_API_KEYS. */
+/** The key of a session: the id of a stored key, or the digest of a key of REWARDOPS_API_KEYS. */
 export type SessionKey = { keyId: number } | { configuredHash: string }
 
 export interface SessionClient {

@@ -135,7 +135,7 @@ export const limitsRouter = router({
       role: 'admin',
       audit: {
         target: (input) => (typeof input.run === 'string' ? input.run : 'every run'),
-        // `limits` is listed so that it is not recorded in addition to the same fields from `look`.
+        // `look` already records the fields of `limits`, so `refs` excludes `limits` from the other recorded fields.
         refs: ['run', 'limits'],
         look: async ({ limits }, { run }) => {
           const { defaults, runs } = await limits.get()

@@ -311,7 +311,7 @@ it('stops using its slots when it cannot renew them', async () => {
   await waitFor('slots', () => a.slots === 8)
   await own.close()
   await waitFor('the end of its lease', () => a.slots === 0)
-  // At this moment, no other process may use the slots yet.
+  // `a` stops before another process can get its slots.
   const b = process(2, 'batch:1', 8)
   b.want(8)
   await waitFor('the other’s', () => b.slots === 8)

@@ -3,8 +3,8 @@ import { Cursor, RunName, storableText, trimmedText } from './fields.ts'
 import { FLEET_MONITORS, MONITORS, SEVERITIES } from './monitors.ts'
 
 /**
- * Maximum attempts per delivery. With full jitter and waits up to ten minutes, all attempts together take half an hour
- * on average.
+ * Maximum number of attempts per delivery. With full jitter and waits up to ten minutes, all attempts together take
+ * half an hour on average.
  */
 export const MAX_ATTEMPTS = 15
 

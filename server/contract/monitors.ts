@@ -23,7 +23,7 @@ export interface MonitorDefinition {
   bad: 'above' | 'below' | 'size'
   warning: number
   alerting: number
-  /** Number of consecutive batches beyond the threshold that opens an incident. */
+  /** Number of consecutive batches beyond the threshold after which an incident opens. */
   openAfter: number
   /** The unit of `n` in {@link MonitorPointDto}. */
   countedUnit: 'samples' | 'groups'
@@ -178,7 +178,7 @@ export const MonitorConfigureInput = z.strictObject({
   warning: z.number().nullable(),
   /** The threshold of an alert. */
   alerting: z.number().nullable(),
-  /** Number of consecutive batches beyond the threshold that opens an incident. */
+  /** Number of consecutive batches beyond the threshold after which an incident opens. */
   openAfter: z.int().min(1).max(100).nullable(),
 })
 export type MonitorConfigureInput = z.infer<typeof MonitorConfigureInput>
@@ -192,7 +192,7 @@ export interface MonitorSettingDto {
   enabled: boolean
   warning: number
   alerting: number
-  /** Number of consecutive batches beyond the threshold that opens an incident. */
+  /** Number of consecutive batches beyond the threshold after which an incident opens. */
   openAfter: number
   /** The most specific source of any of these values: `run` before `all_runs` before `default`. */
   source: SettingSource

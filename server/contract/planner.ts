@@ -85,7 +85,7 @@ export const PlannerInput = z.strictObject({
    * concurrency (256 for entered numbers) and no limit.
    */
   limits: z.array(z.int().min(1).max(1_000_000).nullable()).min(1).max(6).optional(),
-  /** Numbers of servers to predict for. */
+  /** Server counts to predict for. */
   servers: z.array(z.int().min(1).max(10_000)).min(1).max(6).default([1]),
   /**
    * The combination of limit and servers to show. If it is omitted, or if `limits` or `servers` does not contain it,

@@ -70,7 +70,7 @@ function activation(target: EngineTarget): Record<string, boolean> {
     : { use_activation: activated }
 }
 
-/** Whether the server receives texts. Otherwise it renders conversations itself, one per request. */
+/** Whether samples are sent as text. Otherwise the server renders conversations itself, one per request. */
 function asText(target: EngineTarget): boolean {
   return target.chatTemplate != null || target.plainText === true || before(target, MESSAGES_SINCE)
 }
@@ -280,7 +280,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
       ? { ...facts, kind: 'generative', route: null, warnings: [] }
       : noChatRoute('vLLM')
   }
-  // A sleeping server accepts requests without answering them.
+  // A sleeping server accepts requests without answering them, so its routes are not tried.
   if (sleeping === true) {
     const route = context.route ?? context.known?.route ?? null
     const plainText = context.known?.plainText ?? false

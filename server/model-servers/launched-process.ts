@@ -227,7 +227,7 @@ function own(folder: string, name: string): void {
   if (mark !== null) writeRecord(launchFile(folder, name, 'owner'), mark)
 }
 
-/** Owns a running process. If that cannot be recorded, its keeper ends the process, and the service starts another. */
+/** Records this service as the owner of a process. If that fails, the keeper ends it, and another one is started. */
 function claim(folder: string, name: string): void {
   try {
     own(folder, name)

@@ -5,7 +5,7 @@ import type { MicroBatchOptions, RouterResult, ScoreRequest } from './router-typ
 import { config, Harness, until } from './testing/harness.ts'
 import { SimulatedPool } from './testing/pool.ts'
 
-/** Samples scored at the start, so that the server’s speed is known and the next samples may be combined. */
+/** Number of samples scored at the start, so that the server’s speed is known and the next samples may be combined. */
 const KNOWN = 128
 
 let harness: Harness

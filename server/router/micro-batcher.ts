@@ -17,7 +17,7 @@ import type { CallListener, HttpCall } from './transport.ts'
 const SAMPLES_PER_CALL = 8
 const WORK_MS = 20
 const SPLIT_CHECKS = 2
-/** Scored samples after which a server's speed is known. */
+/** Number of scored samples after which a server's speed is known. */
 const SEEN_SAMPLES = 64
 /**
  * A micro-batch has at most as many samples as the server's slots divided by this number, so that the server has
@@ -158,7 +158,7 @@ export class MicroBatcher implements CallListener<MicroBatch> {
     }
   }
 
-  /** Called from inside the HTTP parser, where no call may begin. */
+  /** Called from inside the HTTP parser, so it must not begin a call. */
   onCallEnd(call: HttpCall<MicroBatch>): void {
     const microBatch = call.context
     this.#sent.delete(microBatch)

@@ -28,7 +28,7 @@ export class ServerCanary {
   isOut = false
   /** Time of the last failed canary, on the clock of `performance.now()`. Earlier refusals do not count. */
   failedAtMs = Number.NEGATIVE_INFINITY
-  /** Different samples refused since the last score. */
+  /** Number of different samples refused since the last score. */
   streak = 0
   #refusalsToProbe = REFUSALS_TO_PROBE
   #isRequested = false

@@ -7,7 +7,7 @@ const MAX_EJECTION_STEPS = 12
 const EJECTION_JITTER = 0.2
 /** If the last ejection ended longer ago than this, the next one has the first duration again. */
 const FORGET_AFTER_MS = 60_000
-/** Consecutive scores that end `half_open`. A single one may be luck. */
+/** Number of consecutive scores that end `half_open`. A single score may be luck. */
 const PROBES_TO_PASS = 2
 /**
  * During a slow start, the usable slots grow from a tenth to all of them. A server that returns is cold, and 64

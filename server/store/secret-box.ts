@@ -12,7 +12,8 @@ export interface SecretKey {
 }
 
 /**
- * The column of a secret. It is authenticated with the secret, so a secret that was moved to another column is refused.
+ * The column that holds a secret. The column name is authenticated together with the secret, so a secret that was
+ * moved to another column is refused.
  */
 export type SecretUse = 'server.api_key' | 'webhook.url' | 'webhook.secret'
 
@@ -58,8 +59,8 @@ export class SecretBox {
   }
 
   /**
-   * True if secrets may be encrypted, because no process of an earlier version runs or starts from now on. Once true,
-   * it stays true.
+   * True if secrets may be encrypted, because no process of an earlier version runs or can start from now on. Once
+   * true, it stays true.
    */
   async mayBegin(db: Versioned): Promise<boolean> {
     if (this.#isSealing) return true

@@ -14,7 +14,7 @@ import {
 } from '../store/sql/post-process.ts'
 import type { ActiveBatch } from './active-batches.ts'
 
-/** Time within which completed groups are collected, ms. */
+/** Delay before a search for ready groups, ms. One search then finds all groups completed during the delay. */
 const WAKE_MS = 30
 /** Pause after a search for ready groups, as a multiple of its duration, because a search scans the whole batch. */
 const PAUSE = 10

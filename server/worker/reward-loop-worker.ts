@@ -40,7 +40,7 @@ import { afterCalls, checkedParts, recalledCalls, sampleEndOf } from './sample-e
 import type { GateSlot } from './slot-gate.ts'
 import { WorkerCounters } from './worker-counters.ts'
 
-/** Number of dead workers after which a sample fails as `worker_lost`. */
+/** A sample fails as `worker_lost` after this number of workers died while they held it. */
 const MAX_LOSSES = 3
 /** Delay before a claim is written, ms. Most jobs end earlier and need no claim. */
 const CLAIM_AFTER_MS = 250
@@ -80,7 +80,7 @@ export class RewardLoopWorker {
   readonly #jobs = new Set<ClaimedJob>()
   readonly #rules: RuleTask[] = []
   #ruleLoop = false
-  /** Jobs whose samples were lost twice, until they run alone or are requeued. */
+  /** Jobs whose samples were lost with two workers. They wait here until they run alone or are requeued. */
   #alone: ClaimedJob[] = []
   #runningAlone = false
   #running = 0
@@ -175,7 +175,7 @@ export class RewardLoopWorker {
     this.#log.warn({ jobs: givenUp.length }, 'declared dead after a pause; its jobs are given up')
     for (const job of givenUp) {
       job.isGivenUp = true
-      // `#runAlone` removes a job that waits to run alone.
+      // `#drop` removes only started jobs. A job that waits in `#alone` is removed by `#runAlone`.
       this.#drop(job)
       job.abort.abort()
     }
@@ -439,8 +439,8 @@ export class RewardLoopWorker {
   }
 
   /**
-   * Scores all members of a group in one call, which takes one slot of the gate. Scored and failed
-   * members are passed too and keep their results.
+   * Scores all members of a group in one call, which counts once toward the batch's `maxConcurrency`. Members that
+   * are already scored or failed are passed too, but keep their results.
    */
   async #scoreGroup(job: ClaimedJob, batch: ActiveBatch, group: WholeGroup): Promise<void> {
     const { members, pending } = group

@@ -74,7 +74,7 @@ export function recalledCalls({ attempts }: RewardOutcome): AttemptRecord[] {
   )
 }
 
-/** Adds the calls of earlier, recalled scorings to an outcome. The outcome's own attempts are numbered from 1 again. */
+/** Adds the calls of earlier, recalled scorings to an outcome. The attempts of each scoring are numbered from 1. */
 export function afterCalls(
   earlier: readonly AttemptRecord[],
   outcome: RewardOutcome,

@@ -23,10 +23,10 @@ const changeable = {
   /** Number of concurrent texts that use the full token rate. */
   saturation: count.min(1),
   running: count.min(1),
-  /** Factor of the speed; 0.35 simulates a slow server. */
+  /** Speed factor; 0.35 simulates a slow server. */
   speed: z.coerce.number().positive(),
   /**
-   * Time of a text in addition to that of its tokens: `constant:20`, `uniform:10,50`, `lognormal:median,sigma`,
+   * Latency of a text, added to the time for its tokens: `constant:20`, `uniform:10,50`, `lognormal:median,sigma`,
    * `exponential:mean`.
    */
   latency: LatencyText,
@@ -53,7 +53,7 @@ const changeable = {
   maxQueued: count.nullable(),
   /** Idle time after which a connection is closed, in ms, or null if idle connections stay open. */
   idleCloseMs: ms.nullable(),
-  /** Reported load metrics: the true values, −1, 0, 1e9, or 404. */
+  /** Load metrics that the server reports: the true values, −1, 0 or 1e9, or a 404 instead of metrics. */
   metrics: z.enum(['true', 'negative', 'zero', 'absurd', 'missing']),
 }
 

@@ -23,7 +23,7 @@ export const LLAMA3: ModelTemplate = {
   eos_token: { content: '<|eot_id|>' },
 }
 
-/** An excerpt of Llama 3.2's template: it writes the date, by `strftime_now` if available. */
+/** An excerpt of Llama 3.2's template: it writes the date, with `strftime_now` if available. */
 export const LLAMA32: ModelTemplate = {
   chat_template: `{{- bos_token }}
 {%- if not tools is defined %}
@@ -61,7 +61,7 @@ export const LLAMA32: ModelTemplate = {
   eos_token: '<|eot_id|>',
 }
 
-/** Qwen2.5 Instruct: it has a default system turn, and writes tools by `tojson`. */
+/** Qwen2.5 Instruct: it has a default system turn, and writes tools with `tojson`. */
 export const QWEN25: ModelTemplate = {
   chat_template: `{%- if tools %}
     {{- '<|im_start|>system\\n' }}

@@ -6,7 +6,7 @@ import type { FromHost, RouterQuestion } from './protocol.ts'
 
 /**
  * Messages that a worker accepts from a process that runs user code. The code controls every byte, because it can
- * write to the channel itself, so every message is checked, and an invalid one ends the process.
+ * write to the channel itself, so every message is checked, and an invalid message ends the process.
  */
 
 /** Maximum length of a failure detail, in characters, as in storage. */
@@ -53,7 +53,7 @@ const Message = z.discriminatedUnion('type', [
       score,
       failure,
       z.strictObject({ ok: z.literal(true), results: z.array(z.union([score, failure])) }),
-      // This form comes last: its `value` may be missing, because JSON has no `undefined`.
+      // `value` may be missing, because JSON has no `undefined`. This least specific form therefore comes last.
       z.strictObject({ ok: z.literal(true), value: z.unknown() }),
     ]),
   }),

@@ -290,7 +290,7 @@ function answer({ version, version_num }: { version: string; version_num: number
 }
 
 test('a zombie counts as not running', async () => {
-  // The zombie's parent becomes a program that does not wait for it.
+  // `exec` replaces the shell with a program that never reaps the ended child, so the child stays a zombie.
   const parent = spawn('sh', ['-c', 'sleep 0.2 & echo $!; exec sleep 600'])
   cleanups.push(() => parent.kill())
   const [pid] = await once(parent.stdout, 'data')

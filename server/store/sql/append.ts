@@ -121,8 +121,8 @@ export interface StoredSample {
 }
 
 /**
- * Samples `from` (included) to `to` (excluded) of a batch, in order. Combines three lookups by key, because a join
- * planned without statistics searched all groups of the batch for each of 5,000 samples.
+ * Samples `from` (included) to `to` (excluded) of a batch, in order. Combines three lookups by key: without
+ * statistics, Postgres planned a join that searched all groups of the batch for each of 5,000 samples.
  */
 export async function storedSamples(
   client: Client,

@@ -134,7 +134,7 @@ export async function dataSourcesOfBatches(
   return rows.map(({ data_source }) => data_source)
 }
 
-/** Counted samples of whole batches, from their roll-ups. */
+/** Statistics of the counted samples of a whole batch, from its roll-ups. */
 export interface RollUpCell {
   batch_id: number
   data_source: string
@@ -161,7 +161,7 @@ export interface ComponentCell {
   group_no: number
   n: number
   sum: number
-  /** In the order of the `names` given to {@link componentCells}. */
+  /** One sum per component, in the order of the `names` given to {@link componentCells}. */
   sums: (number | null)[]
 }
 

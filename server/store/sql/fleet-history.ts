@@ -77,7 +77,7 @@ export async function serverHistory(
 
 export interface DurationsRow {
   slot: number
-  /** Numbers of the router's latency buckets that have a count. The first bucket has number 1. */
+  /** Indexes of the router's latency buckets that have a count. The first bucket has index 1. */
   buckets: number[]
   counts: number[]
 }
@@ -89,7 +89,7 @@ export async function latencyHistory(
   db: Database,
   range: HistoryRange,
 ): Promise<(DurationsRow & { kind: LatencyKind })[]> {
-  // All kinds are named, because the index begins with the kind.
+  // The query names all kinds, so that it can use the index, which begins with the kind.
   return db.rows(
     'latency-slices',
     `select kind, ${DURATIONS} from (

@@ -5,8 +5,8 @@ import type { Client, Database } from '../database.ts'
 import { meanOf } from './moments.ts'
 
 /**
- * Runs with ended batches that their roll-up does not include, or with an outdated roll-up. A run is due again
- * 1 ms per batch (at least 1 s) after its last roll-up, because a roll-up reads all its batches, at about 10 µs each.
+ * Returns runs whose roll-up is outdated or lacks ended batches. A run is due again 1 ms per batch (at least 1 s) after
+ * its last roll-up, because a roll-up reads all batches of the run, at about 10 µs each.
  */
 export async function runsToRollUp(
   db: Database,
@@ -34,8 +34,8 @@ interface FiguresRow {
 }
 
 /**
- * The change along the linear trend of the means, from the first to the last, with its standard error, or null for
- * fewer than three means.
+ * Returns the change along the linear trend of the means, from the first step to the last, with its standard error.
+ * Returns null for fewer than three means.
  */
 export type ChangeOf = (
   steps: readonly number[],
@@ -55,7 +55,7 @@ export async function storeRunRollUp(
       values: [runId],
     })
     if (held.rowCount === 0) return
-    // Batches are marked before they are read, so a batch rolled up in between is included again later.
+    // Batches are marked before they are read. A batch rolled up in between stays unmarked, so the run is due again.
     await client.query({
       name: 'run-roll-up-mark',
       text: `update batch set in_run_roll_up = true

@@ -9,9 +9,7 @@ import { MAX_VERDICTS } from '../../contract/verdicts.ts'
 import type { Database } from '../database.ts'
 import { type Arg, args } from './args.ts'
 
-/**
- * A filter of samples with a numeric batch id. Its `text` is not handled in this file: `sample-texts.ts` searches it.
- */
+/** A filter of samples with a numeric batch id. This file ignores its `text`, which `sample-texts.ts` searches for. */
 export interface SampleFilter extends Omit<WrittenFilter, 'batch'> {
   batchId?: number | undefined
 }

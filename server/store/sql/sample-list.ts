@@ -20,7 +20,7 @@ export const MAX_SEARCHED_SAMPLES = 131_072
 const MAX_READ = { samples: 65_536, bytes: 32 << 20, ms: 200 }
 /** Number of samples that one statement of a text search selects in order of arrival. */
 const PICKED_TO_READ = 2_048
-/** Like {@link PICKED_TO_READ}, in other orders. */
+/** Number of samples that one statement of a text search selects in any other order. */
 const PUT_IN_ORDER_TO_READ = 16_384
 /** Number of samples whose texts the first statement reads. */
 const FIRST_READ = 256
@@ -54,8 +54,8 @@ export interface SamplesSearched {
   /** True if no older batch can contain a matching sample. */
   all: boolean
   /**
-   * For a text search: the samples whose texts were checked, the bytes of these texts, and the samples whose texts were
-   * removed.
+   * For a text search: the number of samples whose texts were checked, the bytes of these texts, and the number of
+   * samples whose texts were removed.
    */
   texts: { samples: number; bytes: number; dropped: number } | null
 }
@@ -330,7 +330,7 @@ class TextSearch {
         last = one
       }
       from += part.length
-      // Portions are sized by the mean length of the texts so far, so that fewer long texts are read at a time.
+      // The longer the texts are on average, the smaller the next portion.
       const each = Math.max(1, this.bytes / Math.max(1, this.samples))
       portion = Math.max(16, Math.min(portion * 2, MAX_PORTION, Math.floor(READ_BYTES / each)))
     }

@@ -138,7 +138,7 @@ def rank(labels):
 
 
 def yes():
-    # Attention has no effect in this model, so the row order that llama.cpp expects of its weights does not matter.
+    # Attention has no effect in this model, so its weights need not have the row order that llama.cpp expects.
     model = Model('yes', 'llama')
     model.writer.add_rope_dimension_count(model.config['head_dim'])
     model.tokenizer(ends_with_eos=False)

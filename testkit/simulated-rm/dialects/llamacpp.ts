@@ -128,7 +128,7 @@ function jobOf(simulation: Simulation, prompt: string, response: string): Job {
 }
 
 /**
- * Answers embeddings. They are L2-normalized, so a single number becomes its sign. The native route can omit the
+ * Answers with embeddings. They are L2-normalized, so a single number becomes its sign. The native route can omit the
  * normalization.
  */
 function embedding(simulation: Simulation, native: boolean): Handler {

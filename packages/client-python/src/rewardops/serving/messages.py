@@ -9,7 +9,7 @@ from typing import Any
 
 from rewardops.serving.results import brief, error_entry
 
-#: A longer message is not read.
+#: Maximum size of a message. A longer message is not read.
 MAX_BYTES = 64 << 20
 
 #: Types of a message's other values, by its first value.
