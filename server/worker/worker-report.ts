@@ -50,7 +50,7 @@ export class WorkerReport {
   #rates: number[] = []
   #load: WorkerLoad = { ...NO_LOAD }
   #loadedAtMs = performance.now()
-  /** Start of the load that is not written yet, on the database's clock. */
+  /** Start of the period whose load is not written yet, on the database's clock. */
   #loadFromMs: number
   #wasBusy = false
   #isEnding = false

@@ -15,7 +15,7 @@ export interface ClassSide {
   mean: number | null
 }
 
-/** A contribution to the change of the mean. The standard error is null if a side has fewer than two units. */
+/** A contribution to the change of the mean. The standard error is null if a side has only one group or step. */
 export interface Contribution {
   value: number
   standardError: number | null
