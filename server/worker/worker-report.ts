@@ -20,7 +20,7 @@ const TOUCH_EVERY = 3
 /** Number of throughput readings kept in the table row, one per second. */
 const HISTORY = 60
 
-/** Durations are written with every fifth report, because all workers add to the same rows. */
+/** Durations are written with every fifth report only, because all workers compete for the locks of the same rows. */
 const LATENCY_EVERY = 5
 /** Interval at which the load of an idle worker is written, ms: the period that the shortest history rows cover. */
 const IDLE_LOAD_MS = 10_000
