@@ -94,7 +94,7 @@ export class Intake {
   readonly #log: Logger
   readonly #pools = new Map<string, PoolState>()
   readonly #timer: NodeJS.Timeout
-  /** Set while samples end often enough to claim some ahead. */
+  /** Set while samples end often enough for the worker to claim some beyond its share ({@link AHEAD_MS}). */
   #rateTimer: NodeJS.Timeout | undefined
   #textChars = 0
   #paused = false
@@ -265,7 +265,7 @@ export class Intake {
   #measureRates(): void {
     let hasRate = false
     for (const pool of this.#pools.values()) {
-      // Without samples, the rate falls slowly, because the next batch is seldom slower.
+      // Without samples, the rate falls slowly, because the next batch usually has a similar rate.
       const weight = pool.inUse === 0 && pool.ended === 0 ? IDLE_WEIGHT : 0.3
       pool.rate += weight * (pool.ended / RATE_EVERY_MS - pool.rate)
       pool.ended = 0

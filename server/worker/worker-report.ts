@@ -127,7 +127,7 @@ export class WorkerReport {
     const nowMs = row.clock.nowMs()
     const isSameRow =
       Math.floor(nowMs / IDLE_LOAD_MS) === Math.floor(this.#loadFromMs / IDLE_LOAD_MS)
-    // The capacity of idle workers counts too, but a write each second would say nothing new.
+    // An idle worker writes its capacity only once per row of the history, because its load does not change.
     if (isIdle && isSameRow && !this.#isEnding) return
     const load = this.#load
     this.#load = { ...NO_LOAD }

@@ -120,7 +120,7 @@ async function strikeWorker(stack: Stack, fault: Fault, action: string, note: No
   const pid = nth(pids, fault)
   if (action === 'stop') return pause(pid, 'worker', note)
   note('worker', { pid })
-  // The worker's server, or the harness, starts a new worker.
+  // The worker's server, or the harness, starts a new worker, so nothing needs to be healed.
   signal(pid, action === 'kill' ? 'SIGKILL' : 'SIGTERM')
   return async () => {}
 }
