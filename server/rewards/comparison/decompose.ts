@@ -15,7 +15,7 @@ export interface ClassSide {
   mean: number | null
 }
 
-/** A contribution to the change of the mean. The standard error is null if a side has only one group or step. */
+/** A contribution to the change of the mean. Without two groups or steps per side, the standard error is null. */
 export interface Contribution {
   value: number
   standardError: number | null

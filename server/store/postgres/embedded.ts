@@ -39,7 +39,7 @@ export interface EmbeddedPostgresOptions {
   settings?: Readonly<Record<string, string>>
   /** Aborting cancels the start, which rejects after the started processes have ended. */
   signal?: AbortSignal
-  /** Time to wait until another live service releases the data folder, ms. */
+  /** Maximum wait for another live service to release the data folder, ms. */
   waitForOwnerMs?: number
   /** For tests. */
   runtime?: RuntimeOptions
