@@ -42,7 +42,7 @@ export class CallLimit {
       const leave = () => {
         this.waiting.splice(this.waiting.indexOf(waiter), 1)
         reject(signal?.reason)
-        // The call that is now first in line may have a higher limit.
+        // The next waiting call may have a higher limit that lets it begin now.
         this.admit()
       }
       this.waiting.push(waiter)

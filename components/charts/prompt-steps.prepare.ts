@@ -7,7 +7,7 @@ import { niceTicks, pickTicks, shareTicks, type Tick, withGaps } from './ticks.t
 export const PASS_LEVELS = ['none', 'some', 'most', 'all'] as const
 export type PassLevel = (typeof PASS_LEVELS)[number]
 
-/** Shares of the groups of a step, 0 to 1. Null if the run has no such step. */
+/** The share of a step's groups in each class, 0 to 1. Null if the run has no such step. */
 export type PassStep = { step: number; batchId: string | null; groups: number } & Record<
   PassLevel,
   number | null
@@ -108,7 +108,8 @@ export interface VisitData {
 }
 
 /**
- * Prepares the visits. Intervals of pass rates are Wilson intervals; intervals of means assume a normal distribution.
+ * Prepares the chart of a prompt's visits. Intervals of pass rates are Wilson intervals; intervals of means assume a
+ * normal distribution.
  */
 export function prepareVisits(visits: readonly PromptVisitDto[]): VisitData {
   const passRates = visits.every(({ passed }) => passed !== null)

@@ -40,7 +40,7 @@ export const STRATEGY_WORDS: Record<Strategy, { label: string; within: string; a
 export const RECOMMENDED =
   'The recommended strategy is the simplest one whose step time exceeds the shortest by less than 1\u00a0% of the barrier’s step time. If no strategy saves 1\u00a0%, the barrier is recommended.'
 
-/** A step time. It is in seconds up to two hours, so that step times are easy to compare. */
+/** Formats a step time: in seconds up to two hours, so that step times are easy to compare. */
 export function stepText(ms: number): string {
   if (ms < 60_000 || ms >= 7_200_000) return durationText(ms)
   const seconds = ms / 1_000

@@ -118,7 +118,7 @@ it.skipIf(process.platform !== 'linux').each([
     await sweepDeadWorkers(db, queue())
     expect(await leasesOf(id)).toHaveLength(1)
     await seen(6_000)
-    // After an outage, the processes of a live container have not reported yet.
+    // After an outage, even live processes have not reported yet, so the first sweep frees no leases.
     await sweepDeadWorkers(db, queue(), true)
     expect(await leasesOf(id)).toHaveLength(1)
     await sweepDeadWorkers(db, queue())

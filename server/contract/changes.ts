@@ -56,8 +56,8 @@ export interface ChangeRangeDto {
 }
 
 /**
- * A contribution to the change, with its 95 % confidence interval. Bounds are null if a range has fewer than two
- * resampling units, for component weights, and for the part `(penalty, post-processing)`.
+ * A contribution to the change, with its 95 % confidence interval. Bounds are null for component weights, for the part
+ * `(penalty, post-processing)`, and if a range has fewer than two groups or steps to resample.
  */
 export interface ContributionDto {
   value: number

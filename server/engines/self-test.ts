@@ -287,7 +287,7 @@ export function judge(
       ? judgeUnrelated(engine, both)
       : { verdict: 'raw', detail: `${scored}: not all within 0 to 1, so raw.` }
   }
-  // Scores near 0.659 equal their sigmoids.
+  // Scores near 0.659 equal their sigmoids, so raw and activated scores cannot be distinguished.
   if (equal && honest) return { verdict: 'unverified', detail: `${both}: indistinguishable.` }
   if (equal) {
     return {

@@ -349,7 +349,7 @@ describe('above its limits, the service', () => {
     })
   })
 
-  /** Waits until the service copies `count` bodies: 0 or 1, because it copies only one at a time. */
+  /** Waits until the service is copying `count` bodies: 0 or 1, because it copies only one at a time. */
   const underWay = (count: number) =>
     waitFor(`${count} bodies in a copy`, async () => {
       const [row] = await service.sql<{ n: number }>(

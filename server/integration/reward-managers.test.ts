@@ -67,7 +67,7 @@ describe('rate_limited', () => {
       const all = await arrivals(samples)
       expect(all.length).toBeGreaterThanOrEqual(140)
       for (const forMs of [500, 1_000, 3_000]) {
-        // The sum of the burst, the rate, 0.5 s of the rate for calls that arrive late, and one call per worker.
+        // The burst (1 s of the rate), the calls of `forMs`, 0.5 s of the rate for late calls, and one call per worker.
         const allowed = (rpm / 60) * (1 + forMs / 1_000 + 0.5) + WORKERS
         expect(mostWithin(all, forMs), `${forMs} ms`).toBeLessThanOrEqual(allowed)
       }

@@ -14,7 +14,7 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 import { python } from '../sandbox/testing/programs.ts'
 import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
 
-/** Workers without a parent server, like `npm run worker` on another machine: only missing reports show a death. */
+/** Tests workers without a parent server, as on another machine. Only missing reports show that such a worker died. */
 
 const WORKER = fileURLToPath(new URL('../worker/start.ts', import.meta.url))
 const SAMPLES = 1_000

@@ -24,7 +24,7 @@ interface Rewards {
   summary: PlannedRewards
 }
 
-/** Largest number of queued plans; each takes up to 2 s of CPU. */
+/** Maximum number of queued plans; each takes up to 2 s of CPU. */
 const MAX_WAITING = 8
 /** Concurrency per server if none was recorded. The value is from the experiment of verl PR 2854. */
 const ASSUMED_CONCURRENCY = 256
@@ -185,7 +185,7 @@ function describe(
   }
   all.sort()
   const sumMs = all.reduce((sum, ms) => sum + ms, 0)
-  // Quantiles by nearest rank are always measured times.
+  // The nearest rank is used, so that each quantile is a measured time, not an interpolated one.
   const quantile = (q: number) => all[Math.max(0, Math.ceil(q * n) - 1)] ?? 0
   return {
     steps,

@@ -126,7 +126,7 @@ export function resolveReward(
   return { reward: { ...reward, kind, limiter }, rewardName: title }
 }
 
-/** Returns the name of a reward's manager, with aliases resolved. A manager of this name may not exist. */
+/** Returns the name of a reward's manager, with aliases resolved. The name may be unknown. */
 export function managerNameOf({ manager }: Pick<RewardSpec, 'manager'>): string {
   return typeof manager === 'string' ? (MANAGER_ALIASES[manager] ?? manager) : MODULE_MANAGER
 }

@@ -288,7 +288,7 @@ export class ModelPool {
 
   /**
    * Binds waiting samples after the current callback. The end of a call is reported from inside the HTTP parser, where
-   * no call may begin.
+   * starting a call is not allowed.
    */
   pumpSoon(): void {
     if (this.#microtask || this.#immediate !== null) return

@@ -81,7 +81,7 @@ export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner,
     this.#microBatcher.look(nowMs)
   }
 
-  /** Called from inside the HTTP parser, where no call may begin. */
+  /** Called from inside the HTTP parser, so it must not start a call. */
   onCallEnd(call: HttpCall<Flight>): void {
     const flight = call.context
     const nowMs = performance.now()

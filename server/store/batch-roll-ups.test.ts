@@ -153,7 +153,7 @@ describe('the roll-up of a batch', () => {
     expect(huge.get('')).toMatchObject({
       ...{ samples: 200, scored: 200, mean: null, std: null, quantiles: [], max: 1.7e308 },
     })
-    // The batch's own roll-up of mean and max must match as well.
+    // The mean and max in the row of the batch must match its roll-up.
     await db.adhoc('update batch set scored = samples where samples = 200')
     await rollUpEnded(db)
     const [batch] = await db.adhoc('select mean, max from batch where samples = 200')

@@ -42,7 +42,7 @@ describe('blocks of COPY rows', () => {
     expect(blocks.filter(({ buffer }) => released.has(buffer)).length).toBeGreaterThanOrEqual(2)
     expect(texts(kept.blocks())).toEqual(['kept'])
 
-    // A second release does not free blocks that other rows use by now.
+    // A second release must not free blocks that other rows now use.
     first.release()
     const third = rows(['g']).blocks()
     expect(third.some((block) => isRowOf(blocks, block))).toBe(false)

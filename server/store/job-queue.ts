@@ -103,8 +103,8 @@ export function toRanges(indexes: readonly number[]): number[] {
 export class JobQueue {
   readonly #boss: PgBoss
   /**
-   * The connection of the running transaction. pg-boss looks up queues that it does not know yet. A second connection
-   * for that lookup would wait forever if such transactions held the whole pool.
+   * The connection of the running transaction, on which pg-boss also looks up queues that it does not know yet. A
+   * second connection for that lookup would wait forever if such transactions held the whole pool.
    */
   readonly #caller = new AsyncLocalStorage<ClientBase>()
   readonly #known = new Set<string>()

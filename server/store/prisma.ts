@@ -4,7 +4,7 @@ import { PrismaClient as Client } from './generated/prisma/client.ts'
 
 export type PrismaClient = ReturnType<typeof openPrisma>
 
-/** Prisma's codes for socket errors, for which it does not keep the code of the driver. */
+/** The driver's codes for socket errors, by Prisma's code. Prisma drops the driver's code for these errors. */
 const SOCKET_CODE: Readonly<Record<string, string>> = {
   P1001: 'ECONNREFUSED',
   P1008: 'ETIMEDOUT',

@@ -111,7 +111,7 @@ describe('the secrets key', () => {
     const warn = vi.spyOn(log, 'warn')
     const reported = new Set<string>()
     for (let rounds = 0; rounds < 2; rounds++) await sealStored(db, log, reported)
-    // The URL and the secret of the webhook.
+    // The URL and the secret of the webhook are each reported once.
     expect(warn).toHaveBeenCalledTimes(2)
     expect(await stored()).toEqual(before)
     expect((await webhookRows(db))[0]!.url).toBeNull()

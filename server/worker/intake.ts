@@ -23,9 +23,9 @@ const MAX_INTERACTIVE_CAPACITY = 1_024
  */
 const SERVICES_CAPACITY = 64
 /**
- * Maximum number of samples that a worker holds, those with unwritten results included. Two workers can score 5,000
- * rewards of 40 s concurrently. If Postgres writes results more slowly than the worker scores samples, the unwritten
- * results do not fill the worker's memory.
+ * Maximum number of samples that a worker holds. It lets two workers score 5,000 rewards of 40 s concurrently. Samples
+ * with unwritten results count, so that these results do not fill the memory if Postgres writes more slowly than the
+ * worker scores.
  */
 const MAX_SAMPLES = 4_096
 /** Maximum length of all texts in a worker, in characters. It keeps the worker's memory under 300 MB. */
@@ -94,7 +94,7 @@ export class Intake {
   readonly #log: Logger
   readonly #pools = new Map<string, PoolState>()
   readonly #timer: NodeJS.Timeout
-  /** Set while samples end often enough to claim some ahead. */
+  /** Set while samples end often enough for the worker to claim some beyond its share ({@link AHEAD_MS}). */
   #rateTimer: NodeJS.Timeout | undefined
   #textChars = 0
   #paused = false
@@ -176,7 +176,10 @@ export class Intake {
     if (!paused) this.pumpAll()
   }
 
-  /** True after a job that was lost twice: jobs are fetched one at a time, because similar jobs may follow. */
+  /**
+   * True after a job that was lost twice has run. The next jobs may also kill the worker, so they are fetched one at a
+   * time: a crash then loses only one of them.
+   */
   oneByOne = false
 
   #poll(): void {
@@ -206,8 +209,8 @@ export class Intake {
     const unwritten = name === INTERACTIVE_POOL ? 0 : this.#host.unwritten()
     const others = this.inUse - pool.inUse + unwritten
     const capacity = Math.min(this.#capacityOf(pool), MAX_SAMPLES - others)
-    // A fetch after every finished sample would cost one query per sample. A fetch needs free capacity: half of the
-    // capacity, or, if that is less, the larger of 48 samples and a quarter of the capacity.
+    // A fetch after every finished sample would cost one query per sample. A fetch therefore waits until this much is
+    // free: half of the capacity, or, if that is less, the larger of 48 samples and a quarter of the capacity.
     const least = Math.min(capacity / 2, Math.max(SAMPLES_PER_JOB, capacity / 4))
     if (capacity - pool.inUse < Math.max(1, least)) {
       if (unwritten > 0) this.#waitForWrites.add(name)
@@ -262,7 +265,7 @@ export class Intake {
   #measureRates(): void {
     let hasRate = false
     for (const pool of this.#pools.values()) {
-      // Without samples, the rate falls slowly, because the next batch is seldom slower.
+      // Without samples, the rate falls slowly, because the next batch usually has a similar rate.
       const weight = pool.inUse === 0 && pool.ended === 0 ? IDLE_WEIGHT : 0.3
       pool.rate += weight * (pool.ended / RATE_EVERY_MS - pool.rate)
       pool.ended = 0

@@ -80,7 +80,7 @@ it('sends three heartbeats of its jobs within the ten seconds that pg-boss allow
   report.start()
   for (let second = 0; second < 9; second++) {
     await vi.waitFor(() => expect(reported).toHaveBeenCalledTimes(second + 1))
-    // The tick ends after its report.
+    // The tick ends only after `reported` was called.
     await new Promise((resolve) => setImmediate(resolve))
     await vi.advanceTimersByTimeAsync(1_000)
   }

@@ -20,7 +20,7 @@ const TOUCH_EVERY = 3
 /** Number of throughput readings kept in the table row, one per second. */
 const HISTORY = 60
 
-/** Durations are written with every fifth report, because all workers add to the same rows. */
+/** Durations are written with every fifth report only, because all workers compete for the locks of the same rows. */
 const LATENCY_EVERY = 5
 /** Interval at which the load of an idle worker is written, ms: the period that the shortest history rows cover. */
 const IDLE_LOAD_MS = 10_000
@@ -50,7 +50,7 @@ export class WorkerReport {
   #rates: number[] = []
   #load: WorkerLoad = { ...NO_LOAD }
   #loadedAtMs = performance.now()
-  /** Start of the load that is not written yet, on the database's clock. */
+  /** Start of the period whose load is not written yet, on the database's clock. */
   #loadFromMs: number
   #wasBusy = false
   #isEnding = false
@@ -127,7 +127,7 @@ export class WorkerReport {
     const nowMs = row.clock.nowMs()
     const isSameRow =
       Math.floor(nowMs / IDLE_LOAD_MS) === Math.floor(this.#loadFromMs / IDLE_LOAD_MS)
-    // The capacity of idle workers counts too, but a write each second would say nothing new.
+    // An idle worker writes its capacity only once per row of the history, because its load does not change.
     if (isIdle && isSameRow && !this.#isEnding) return
     const load = this.#load
     this.#load = { ...NO_LOAD }

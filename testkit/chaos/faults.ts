@@ -79,7 +79,7 @@ async function end(
   note(part.name, { pid: part.running?.pid })
   const server = stack.servers.find((one) => one === part)
   if (server !== undefined && name === 'SIGKILL') watchLeftover(stack, server)
-  // After SIGTERM a server drains for up to 8 s. The fault's duration counts from the signal.
+  // After SIGTERM, a server drains for up to 8 s. The drain is part of the fault's duration, so it is not awaited here.
   const gone = stack.down(part, name)
   if (name === 'SIGKILL') await gone
   return async () => {
@@ -120,7 +120,7 @@ async function strikeWorker(stack: Stack, fault: Fault, action: string, note: No
   const pid = nth(pids, fault)
   if (action === 'stop') return pause(pid, 'worker', note)
   note('worker', { pid })
-  // The worker's server, or the harness, starts a new worker.
+  // The worker's server, or the harness, starts a new worker, so nothing needs to be healed.
   signal(pid, action === 'kill' ? 'SIGKILL' : 'SIGTERM')
   return async () => {}
 }

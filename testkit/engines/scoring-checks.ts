@@ -328,7 +328,7 @@ export const microBatching: Check = {
   },
 }
 
-/** The reference request for a sample as a templated text. 0.11.0's tokenizer adds a BOS to every text. */
+/** The reference request for a sample as templated text. The tokenizer of vLLM 0.11.0 adds a BOS to every text. */
 function templated(sample: Sample, { version }: Release): ReferenceRequest {
   return { messages: messagesOf(sample), special: version === '0.11.0' }
 }

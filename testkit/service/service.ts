@@ -262,7 +262,7 @@ export class Service {
     await this.#forget()
     await this.#agent.destroy()
     living.delete(this)
-    // Postgres ends, and stops writing to the folder, only shortly after the server process was killed.
+    // After the server process is killed, Postgres takes a moment to end and may still write to the folder.
     await waitFor('an empty data folder', () => {
       rmSync(this.dataDir, { recursive: true, force: true })
       if (this.#socketDir) rmSync(dirname(this.#socketDir), { recursive: true, force: true })

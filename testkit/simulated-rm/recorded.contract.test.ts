@@ -55,7 +55,7 @@ function optionsOf(
   if (serves === 'embed') throw new Error('embedding models are not simulated')
   // llama.cpp names a model after its file.
   if (engine === 'vllm') return { ...shared, model: name, serves }
-  // Qwen3 models have rank heads; BERT is an encoder.
+  // The recorded `rank` models are Qwen3 models with rank heads. The other reranker is BERT, an encoder.
   const head = name.startsWith('rank')
     ? { activation: 'softmax' as const }
     : { physicalBatch: PHYSICAL_BATCH }

@@ -7,7 +7,7 @@ import { useTRPCClient } from '../../api/trpc.ts'
 import { useLive, useNow } from '../../live/live-provider.tsx'
 import { hasHoles, mergeTimeline, type TimelineModel } from './timeline-model.ts'
 
-/** Polling interval of a running batch, ms. Live events do not report claims. */
+/** Polling interval of a running batch, ms. It is polled, because live events do not report claims. */
 const CLAIMS_POLL_MS = 2_000
 /** The minimum interval between full reads after a missed update. */
 const MIN_FULL_READ_GAP_MS = 3_000

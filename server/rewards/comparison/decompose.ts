@@ -15,7 +15,7 @@ export interface ClassSide {
   mean: number | null
 }
 
-/** A contribution to the change of the mean. The standard error is null if a side has fewer than two units. */
+/** A contribution to the change of the mean. Without two groups or steps per side, the standard error is null. */
 export interface Contribution {
   value: number
   standardError: number | null

@@ -18,8 +18,8 @@ export async function planFunctions({
     mkdirSync(config.versionsDir, { recursive: true })
     openToFunctions(config.versionsDir)
   } catch {
-    // A worker on another machine may be unable to create this folder. Functions on that worker then fail with the same
-    // error.
+    // A worker on another machine may be unable to create this folder. Functions on that worker later fail with the
+    // error that is ignored here.
   }
   const paths = [...HOST_PATHS, config.versionsDir, join(config.functionsDir, 'node_modules')]
   return {

@@ -7,7 +7,7 @@ import { type Finding, oneVerdict, type Verdict } from './verdict.ts'
 
 type Spec = Extract<JudgeParser, { kind: 'json' }>
 
-/** Maximum length of a JSON text, in characters. A second, slower parser checks the text for duplicate keys. */
+/** Maximum length of a JSON text, in characters, because the parser that finds duplicate keys is slow. */
 const MAX_CHECKED_CHARS = 65_536
 
 /**

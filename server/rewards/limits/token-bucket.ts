@@ -6,7 +6,7 @@
 export interface Rate {
   /** Takes `amount`, even beyond the supply, and returns the ms until it is covered; 0 if it is covered now. */
   reserve(amount: number, nowMs: number): number | Promise<number>
-  /** Returns an unused amount; a negative amount is taken, without waiting. */
+  /** Gives back an unused amount. A negative amount is taken instead, without waiting. */
   refund(amount: number, nowMs: number): void | Promise<void>
 }
 

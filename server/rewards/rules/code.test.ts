@@ -245,7 +245,7 @@ describe('unit tests', () => {
     expect(given).toBe(1)
     expect(extra).toMatchObject({ isolation: 'weak' })
     expect(paths).toEqual(['/run_tests', '/run_code', '/run_code'])
-    // A program that ends the process early prints no token.
+    // A program that exits early does not print the token that marks a completed run.
     answer = (job, response) => {
       if (!('cases' in job)) return finished('')
       response.statusCode = 404

@@ -3,7 +3,7 @@ import { normalizeFinalAnswer } from './dapo-normalize.ts'
 import { endOfBraceGroup, lastCodePoints, pythonSpaceClass } from './python-text.ts'
 import { defineRule, groundTruthText, versionOption } from './rule.ts'
 
-/** Number of a response's last code points that are searched for an answer; the longest one of MATH-500 has 159. */
+/** Number of code points at a response's end that are searched for an answer. MATH-500's longest answer has 159. */
 const clipCodePoints = 300
 const boxCodePoints = 100
 

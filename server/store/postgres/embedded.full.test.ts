@@ -351,7 +351,7 @@ describe.runIf(onLinux)('a lock whose process is not Postgres', () => {
   })
 
   test('is ignored if the process is a zombie', async () => {
-    // The shell becomes `sleep`, which never waits for the shell's child.
+    // The shell becomes `sleep`, which never reaps the shell's child, so the killed child remains a zombie.
     const parent = spawn('sh', ['-c', 'cat <&3 & echo $!; exec 3<&-; exec sleep 600'], {
       stdio: ['ignore', 'pipe', 'ignore', 'pipe'],
     })

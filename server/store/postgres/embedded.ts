@@ -39,7 +39,7 @@ export interface EmbeddedPostgresOptions {
   settings?: Readonly<Record<string, string>>
   /** Aborting cancels the start, which rejects after the started processes have ended. */
   signal?: AbortSignal
-  /** Time to wait for another live service on the same data folder, ms. */
+  /** Maximum wait for another live service to release the data folder, ms. */
   waitForOwnerMs?: number
   /** For tests. */
   runtime?: RuntimeOptions

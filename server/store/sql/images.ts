@@ -86,8 +86,8 @@ export async function storeImages(
            select count(*)::int as raised from raised`,
     values: [batchId, hashes.map(byteaOf), IMAGES_SINCE],
   })
-  // The first stored image keeps versions that cannot read images from starting. A process of such a version may have
-  // started just before.
+  // Once an image is stored, processes of versions that cannot read images no longer start. One may have started just
+  // before.
   if (rows[0]!.raised > 0 && (await outdatedProcesses(client, IMAGES_SINCE)) > 0) {
     throw soonAgain('A process of an earlier version, which cannot read images, has just started.')
   }

@@ -8,7 +8,7 @@ export interface LastStep {
   isActive: boolean
 }
 
-/** Null if the run has no batches. */
+/** Returns the last step of a run, or null if the run has no batches. */
 export async function lastStep(db: Database, run: string, gapMs: number): Promise<LastStep | null> {
   const [row] = await db.rows<{ step: number | null; active: boolean }>(
     'last-step',

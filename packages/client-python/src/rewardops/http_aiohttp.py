@@ -18,7 +18,7 @@ def aiohttp_is_there() -> bool:
     try:
         import aiohttp
     except Exception:
-        # A build for another Python version raises errors other than ImportError.
+        # An aiohttp built for another Python version raises errors other than ImportError.
         return False
     try:
         major, minor = (int(part) for part in aiohttp.__version__.split(".")[:2])
