@@ -389,7 +389,8 @@ export async function endJob(client: Client, job: RetentionJobRow): Promise<void
         'delete from run where id = $1 and not exists (select 1 from batch where run_id = $1)',
         [run.id],
       )
-      // One statement per table suffices: only `prompt` has more than a few rows per run.
+      // These rows are not deleted in chunks: `prompt` has one row per prompt of the run, and the other tables have a
+      // few rows per run.
       if (gone.rowCount === 1) {
         for (const table of [
           'run_mark',
