@@ -197,7 +197,7 @@ export async function dropDay(client: Client): Promise<boolean> {
   await client.query("set local lock_timeout = '300ms'")
   await client.query(`drop table ${textPartition(found.day)}`)
   const { rows: done } = await client.query<{ job_id: number; whole: boolean }>(
-    // `deletePiece` finishes batches with images, because it releases the images.
+    // Batches with images are left to `deletePiece`, which releases the images.
     `delete from removal where text_bucket = $1 and not whole
        and not exists (select from batch_image i where i.batch_id = removal.batch_id) returning job_id, whole`,
     [found.day],

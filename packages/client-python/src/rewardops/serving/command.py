@@ -309,7 +309,7 @@ def _sizes(is_async: bool, processes: int | None, in_flight: int | None) -> tupl
         count = processes or min(cpus, ASYNC_PROCESSES)
         return count, in_flight or count * ASYNC_PER_PROCESS
     count = processes or min(cpus, MAX_PROCESSES)
-    # Two samples per process, so that a process that becomes free has its next sample.
+    # Two samples per process, so that the next sample is already there when a process becomes free.
     return count, in_flight or max(8, 2 * count)
 
 
