@@ -57,8 +57,8 @@ function byWords(part: string, names: Iterable<string>): string | undefined {
 }
 
 /**
- * Returns the other known key with the same last segment as `key`. If several keys match, those in the same section take
- * precedence. Returns undefined if no single key is left.
+ * Returns the other known key with the same last segment as `key`. If several keys match, those in the same section
+ * take precedence. Returns undefined if no single key is left.
  */
 function elsewhere(key: string): string | undefined {
   const last = key.slice(key.lastIndexOf('.') + 1)

@@ -297,8 +297,8 @@ def _leave(service: ServiceClient, name: str, log: EventLog) -> None:
         service.mutate("servers.remove", {"name": name})
         log.say("removed", {"name": name})
     except ServiceError as error:
-        # The service may have stopped before this scorer. If it is running, its health checks notice that this scorer is
-        # gone.
+        # The service may have stopped before this scorer. If it is running, its health checks notice that this scorer
+        # is gone.
         log.say("not_removed", {"name": name, "detail": str(error)})
 
 
