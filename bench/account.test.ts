@@ -266,8 +266,8 @@ test.runIf(process.platform === 'linux')(
     const totalServerUs = Object.values(server).reduce((a, b) => a + b, 0)
     expect(server['main thread']).toBeGreaterThan(50_000)
     expect(server['worker threads']).toBeGreaterThan(50_000)
-    // The watch starts before the process counts its own CPU time and stops after it, so the watch counts at least as
-    // much.
+    // The watch starts before the process begins to count its own CPU time, and stops after the process has counted it.
+    // The watch therefore counts at least as much.
     expect(totalServerUs).toBeGreaterThan(ownUs * 0.95)
     expect(totalServerUs).toBeLessThan(ownUs * 1.5)
   },

@@ -16,7 +16,7 @@ import { makeSamples, USUAL_SHAPE } from './texts.ts'
 export const ATTACK_DEFAULTS = { pairs: 10, level: 'sandbox' }
 
 const SAMPLES = 1_024
-/** Measured batches per workload in each half of a pair. */
+/** Number of batches measured per workload in each half of a pair: without an attack, and with one. */
 const BATCHES = 12
 /** Time limit of a hostile call. An attack lasts this long. */
 const ATTACK_MS = 3_000

@@ -1,9 +1,11 @@
 /**
  * Measures the router's cost in addition to that of undici, with the same calls to the same server process in the same
- * run. node bench/router-overhead.ts [--calls 20000] [--rounds 5] [--inflight 64] Prints one JSON line. `ratio` is the
- * router's time per call relative to a bare loop of `pool.request` (a program without a router), and `ratioToDispatch`
- * relative to a bare loop of `pool.dispatch`, undici's cheapest call. Rounds alternate and medians are printed, because
- * the speed of a machine drifts. CPU time is that of this process.
+ * run. Prints one JSON line. `ratio` is the router's time per call relative to a bare loop of `pool.request` (a program
+ * without a router). `ratioToDispatch` is the same time relative to a bare loop of `pool.dispatch`, undici's cheapest
+ * call. Rounds alternate and medians are printed, because the speed of a machine drifts. CPU time is that of this
+ * process.
+ *
+ *   node bench/router-overhead.ts [--calls 20000] [--rounds 5] [--inflight 64]
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { createServer } from 'node:http'

@@ -67,7 +67,7 @@ interface Pictured {
 }
 
 /**
- * The seeder creates step 1 of all runs, then step 2 of all runs, and so on.
+ * Returns the id of a run's last batch. The seeder creates step 1 of all runs, then step 2 of all runs, and so on.
  * @param run counts from 1
  */
 const lastBatch = (run: number) => `b${(STEPS - 1) * SEEDED_RUNS.length + run}`

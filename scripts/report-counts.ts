@@ -21,7 +21,7 @@ interface VitestReport {
   }[]
 }
 
-/** Counts Vitest's JSON report. A file that could not be loaded has no tests and counts as one failure. */
+/** Counts the tests in Vitest's JSON report. A file that could not be loaded has no tests and counts as one failure. */
 export function countVitest(report: unknown): Counts {
   const {
     numPassedTests,
@@ -80,7 +80,7 @@ interface PlaywrightSuite {
   suites?: PlaywrightSuite[]
 }
 
-/** Counts Playwright's JSON report. A test that passed only on retry counts as failed. */
+/** Counts the tests in Playwright's JSON report. A test that passed only on retry counts as failed. */
 export function countPlaywright(report: unknown): Counts {
   const { stats, errors } = report as PlaywrightReport
   return {

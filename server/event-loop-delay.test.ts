@@ -10,7 +10,7 @@ test('a blocked event loop is reported once', async () => {
     await sleep(1)
     return delay.take().maxMs
   }
-  // A block is measured only after the timer has ticked once, so the test tries again.
+  // A block is measured only after the timer has ticked once, so the test repeats the block until it is measured.
   await expect.poll(delayOfBlock).toBeGreaterThanOrEqual(80)
   expect(delay.take()).toEqual({ p99Ms: 0, maxMs: 0 })
 })

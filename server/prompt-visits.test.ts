@@ -34,7 +34,7 @@ describe('a class', () => {
     expect(classOf(visits(1, 0, 1, 7, 7, 6))).toBe('learning')
     expect(classOf(visits(7, 8, 7, 1, 0))).toBe('regressed')
     expect(classOf(visits(8, 8, 8, 0))).toBe('regressed')
-    // Learned and forgotten: the later change counts.
+    // The prompt was learned and later forgotten. Its class follows the later change.
     expect(classOf(visits(0, 1, 0, 8, 8, 7, 8, 0, 1, 0))).toBe('regressed')
     expect(classOf(visits(0, 0, 0, 0, 0, 0, 8, 8, 8, 8, 8, 8, 1, 1))).toBe('regressed')
     expect(classOf(visits(...Array(60).fill(1), ...Array(70).fill(6)))).toBe('mixed')

@@ -19,7 +19,8 @@ export function WorkersGlance({
 }) {
   const here = workers.filter((worker) => worker.state !== 'dead')
   const dead = workers.length - here.length
-  // Live workers are listed first, so a full list lacks only dead workers, or live ones if it has no dead ones.
+  // Live workers are listed first. If a full list contains dead workers, only further dead workers are missing.
+  // Otherwise, live workers may be missing too.
   const isCut = workers.length >= MAX_LISTED_WORKERS
   return (
     <Section

@@ -46,7 +46,7 @@ export default class RuleThenJudge {
       ],
     })
     const rating = /\[\[(\d+)\]\]/.exec(content)?.[1]
-    // Any other error fails the sample with `function_error`; its message becomes the failure's detail.
+    // An error thrown here fails the sample with `function_error`. Its message becomes the failure's detail.
     if (rating === undefined)
       throw new Error(`no rating in ${JSON.stringify(content.slice(0, 80))}`)
     log.info('judged', { rating })

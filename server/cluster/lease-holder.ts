@@ -148,7 +148,7 @@ export class LeaseHolder {
       const isLess = resource.limit < lease.resource.limit
       lease.resource = resource
       if (isLess && lease.slots > 0) {
-        // While a request is pending, the usable slots stay as reported; another request follows the answer.
+        // While a request is pending, the usable slots do not change. Another request follows the answer.
         if (!lease.isRequesting) this.#setSlots(lease, Math.min(lease.slots, resource.limit))
         this.#request(lease, 0)
       }

@@ -4,7 +4,10 @@ import type { Database } from '../store/database.ts'
 import { type RateAnswer, type RatePart, takeRate } from '../store/sql/rate.ts'
 
 const PERMIT_MS = 500
-/** Each request asks for at most the permits that the limit allows in this time, but enough for one sample. */
+/**
+ * Each request asks for at most the permits that the limit allows in this time, or for the permits of one sample if the
+ * sample needs more.
+ */
 const QUANTUM_MS = 250
 const MIN_INTERVAL_MS = 50
 /** Unused permits are returned this long after they were granted, before they expire. */
@@ -213,8 +216,8 @@ export class RatePermits {
 }
 
 /**
- * The permits to request from one limit (requests or tokens per minute) for `samples` samples: at most one quantum, but
- * enough for one sample.
+ * The permits to request from one limit (requests or tokens per minute) for `samples` samples. A request is limited to
+ * one quantum, or to the permits of one sample if the sample needs more.
  */
 function partOf(perMinute: number, charge: number, samples: number, perSample: number): RatePart {
   const bucket = Math.max(1, (perMinute * BUCKET_MS) / MINUTE_MS)

@@ -374,7 +374,7 @@ export interface Result extends ResultFields {
 export interface ScoreResult extends Result {
   /** The id of the sample, such as `b12-3`. */
   id: string
-  /** The batch of the sample. An implicit batch closes after 60 s without samples, or by `batches.close`. */
+  /** The batch of the sample. An implicit batch closes after 60 s without a new sample, or on `batches.close`. */
   batchId: string
   /** The failure, in words. */
   detail: string | null

@@ -74,7 +74,8 @@ const lifecycle: EngineLifecycle = {
   hint: 'Start SGLang with --enable-memory-saver.',
   reportsSleep: false,
   hasLevels: false,
-  // Under load, the call fails an assertion in the scheduler, which ends the server. The body must be an object.
+  // Only a drained server is put to sleep: while requests run, the call fails an assertion in SGLang's scheduler, which
+  // ends the server. The body must be an object.
   sleep: (fetch, basePath) =>
     lifecyclePost(
       fetch,

@@ -74,7 +74,7 @@ export function createListener(
     const path = req.url.split('?', 1)[0] as string
     const { proxies } = access
     if (proxies.isHttps(req) && !isLoopback(hostName(proxies.host(req)))) setStrictTransport(res)
-    // The router address writes all its headers in one call, in half the time of separate calls.
+    // The handler of the router address writes all headers in one call, which takes half the time of separate calls.
     if (!isRouterPath(path)) {
       setAnswerHeaders(res)
       res.setHeader('x-request-id', requestId)

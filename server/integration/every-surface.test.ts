@@ -317,7 +317,7 @@ it('no answer to a viewer or trainer names a folder of the service', async () =>
   // A trainer may call everything that a viewer may.
   for (const caller of FULL ? (['viewer', 'trainer'] as const) : (['trainer'] as const)) {
     const admitted = await Promise.all(
-      // `live.events` sends only topics, and `demo.load` would only cost time.
+      // `live.events` is left out because it sends only topics, and `demo.load` because it takes long.
       PROCEDURES.filter(([path]) => path !== 'live.events' && path !== 'demo.load').map(
         async ([path]) => {
           const input = JSON.stringify(EXAMPLES.get(path) ?? {})

@@ -45,7 +45,7 @@ it('every sample has the score of its own text', async () => {
     expect(new Set(status)).toEqual(new Set(['scored']))
     expect(score).toEqual(samples.map(hashScore))
     const { textsTotal: texts, requests } = await rm.counters()
-    // A request that timed out on a slow machine is split, and its texts are sent again.
+    // On a slow machine, a request that times out is split and its texts are sent again, so `texts` can exceed SAMPLES.
     expect(texts).toBeGreaterThanOrEqual(SAMPLES)
     expect(texts).toBeLessThan(1.05 * SAMPLES)
     expect(requests).toBeLessThanOrEqual(texts)

@@ -33,7 +33,7 @@ interface Made {
   rescored?: boolean
   /** For an unfinished batch: minutes since its last progress. */
   pendingMinutes?: number
-  /** For an ended batch: minutes since it was submitted and ended. */
+  /** For an ended batch: minutes since its submission and its end, which are at the same time. */
   endedMinutes?: number
 }
 

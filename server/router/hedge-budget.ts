@@ -78,7 +78,7 @@ export class HedgeBudget {
 
   /**
    * Resets the counts, because the pool has no samples left and the next ones belong to another step. The counts of the
-   * last minute are kept. Otherwise each lone sample could be hedged.
+   * last minute are kept. Otherwise a pool that is idle between single samples could hedge each of them.
    */
   idle(): void {
     this.#samples = 0

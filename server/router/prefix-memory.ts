@@ -7,7 +7,10 @@ import type { RoutedSample } from './routed-sample.ts'
 const MAX_GROUPS = 64
 /** Weight of the newest sample in the mean times per token, which cover about the last 16 samples. */
 const STEP = 1 / 16
-/** Minimum number of completed samples, both first in a group and later in one, before their times are compared. */
+/**
+ * Minimum number of completed first samples of groups, and of completed later samples, before the times of the two
+ * kinds are compared.
+ */
 const MIN_OF_EACH = 4
 
 /**

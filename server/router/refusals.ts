@@ -114,7 +114,8 @@ export class Refusals {
     const isJudge = server.kind === 'generative'
     const text = isJudge ? null : canary.text(server.isCustomScorer)
     if (text === null && !isJudge) {
-      // No text can show whether the server works, so it continues to take samples.
+      // No text is known that the server should be able to score, so no canary can be sent. The server continues to
+      // take samples.
       canary.isBlocking = false
       return
     }

@@ -66,7 +66,7 @@ export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample
   timer: NodeJS.Timeout | null = null
 
   readonly attempts: AttemptRecord[] = []
-  /** Number of calls, without hedges and uncharged repeats. */
+  /** Number of calls, without hedges and without calls that are repeated under the same attempt number. */
   attemptsUsed = 0
   /** Calls in `attemptsUsed` that do not count against `maxAttempts`: unconfirmed refusals and busy answers. */
   uncharged = 0

@@ -55,7 +55,7 @@ describe('tokens per second', () => {
     }
     measure(0, 8, 8_000)
     expect(measure(2_000, 8, 8_000)).toBe(1_000)
-    // 4 samples in flight, each 2 s long, are 2,000 tokens/s. After 10 s, half of the change counts.
+    // 4 concurrent samples of 1,000 tokens in 2 s are 2,000 tokens/s. After 10 s, half of the change from 1,000 counts.
     expect(measure(12_000, 4, 2_000)).toBeCloseTo(1_500, 9)
     expect(measure(22_000, 4, 8_000)).toBeCloseTo(1_500, 9)
   })

@@ -8,7 +8,10 @@ import type { PoolServer } from './pool-server.ts'
 import { RoutedSample, type SampleAnswer } from './routed-sample.ts'
 import type { RouterSlot, SlotEnd, SlotRefusal, SlotRequest } from './router-types.ts'
 
-/** Longest wait for a healthy server if the request has no deadline, because the client's own time limit is unknown. */
+/**
+ * Maximum wait for a healthy server if the request has no deadline. The wait is limited, because the time limit of the
+ * client is unknown.
+ */
 const WITHOUT_SERVER_MS = 10_000
 
 export type SlotResult = { ok: true; slot: RouterSlot } | SlotRefusal

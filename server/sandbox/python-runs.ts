@@ -25,8 +25,8 @@ const MAX_REPORT_BYTES = 64 * 1024 * 1024
 const NOBODY = { uid: 65_534, gid: 65_534 }
 
 /**
- * Programs cannot open sockets. All runs share one network namespace with only a loopback interface, so their sockets
- * could reach each other.
+ * Socket families that programs may use: none. All runs share one network namespace with only a loopback interface, so
+ * sockets of different runs could reach each other.
  */
 const NO_SOCKETS: number[] = []
 

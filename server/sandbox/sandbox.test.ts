@@ -182,7 +182,7 @@ def f(x):
     async (mode) => {
       const spin = 'import time\ndef f(s):\n    while time.process_time() < s: pass'
       const program = { code: spin, helpers: '', setup: '', entryPoint: null, stdin: null }
-      // A wall time that a busy machine does not reach.
+      // The limit on the wall time is high, so that only the limit on CPU time ends a case, even on a busy machine.
       const limits = { ...runLimits(60, 256), cpuS: 1 }
       const cases = ['f(0.7)', 'f(1.4)', 'f(60)']
       const { report, limit } = await runs.run({ ...program, mode, cases, first: 0, limits })

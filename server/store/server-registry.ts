@@ -40,7 +40,7 @@ export interface Registration {
   fields: RegistrationFields
   /** Null if the server did not answer. The stored facts then stay. */
   facts: ProbedFacts | null
-  /** Null if no self-test was made. If undefined, the stored one stays. */
+  /** Null if no self-test was made. If undefined, the stored self-test stays. */
   selfTest?: StoredSelfTest | null
   /** Null if the server was not launched. */
   launch: StoredLaunch | null

@@ -46,7 +46,7 @@ export class ActiveBatches {
     }
   }
 
-  /** Removes a job. A batch without jobs is dropped after 2 s, because single samples often follow each other. */
+  /** Removes a job. A batch without jobs is kept for 2 s, because its next single sample often arrives in that time. */
   leave(batch: ActiveBatch, job: ClaimedJob): void {
     batch.jobs.delete(job)
     if (batch.jobs.size > 0 || batch.leaving) return

@@ -27,7 +27,7 @@ import { MODEL, type Workload } from './workload.ts'
 const HERE = fileURLToPath(new URL('.', import.meta.url))
 /** Time limit for a start on a busy machine, including the recovery of Postgres and the start of two workers. */
 const START_MS = 60_000
-/** Delay before a process that ended without a fault is restarted, as a service manager would do. */
+/** Delay before the harness restarts a process that ended although no fault stopped it, as a service manager would. */
 const RESTART_MS = 1_000
 /** The entry file of every worker. Worker faults find workers by this path in the command line. */
 const WORKER_ENTRY = 'server/worker/start.ts'

@@ -5,7 +5,7 @@ export interface Clock {
   at(atMs: number, run: () => void): () => void
 }
 
-/** The system clock. Its timers are up to a few ms late, which the model corrects at the next event. */
+/** The system clock. Its timers are up to a few ms late. The simulation corrects this delay at the next event. */
 export const systemClock: Clock = {
   now: () => performance.now(),
   at(atMs, run) {

@@ -30,9 +30,9 @@ function isSpace(c: number): boolean {
  */
 export class BodySplitter {
   readonly #onElement: (json: Buffer, longInteger: boolean) => void
-  /** Number of consecutive digits read last, outside strings. */
+  /** Number of consecutive digits directly before the current byte, outside strings. */
   #digits = 0
-  /** True if the current element has 16 consecutive digits, which a JavaScript number may not hold exactly. */
+  /** True if the current element has 16 consecutive digits. A JavaScript number can round such an integer. */
   #longInteger = false
   #longInEnvelope = false
   #inSamples = false

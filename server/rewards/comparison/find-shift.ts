@@ -9,8 +9,8 @@ export interface ShiftStep {
 /** Number of steps that are compared on each side of a change. */
 const WINDOW = 2
 /**
- * The usual variation is estimated from windows only if there are at least this many. With fewer windows, a single
- * shift would itself raise the estimate.
+ * Minimum number of windows for their differences to count in the estimate of the usual variation. With fewer windows,
+ * a single shift would itself raise the estimate.
  */
 const MANY_WINDOWS = 24
 /**

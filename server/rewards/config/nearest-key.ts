@@ -56,7 +56,10 @@ function byWords(part: string, names: Iterable<string>): string | undefined {
   return having.sort((a, b) => a.length - b.length)[0]
 }
 
-/** The only other key with the last segment of `key`, preferably of the same section. Undefined for none or several. */
+/**
+ * Returns the other known key with the same last segment as `key`. If several keys match, those in the same section
+ * take precedence. Returns undefined if no single key is left.
+ */
 function elsewhere(key: string): string | undefined {
   const last = key.slice(key.lastIndexOf('.') + 1)
   const same = writableKeys().filter(

@@ -20,9 +20,9 @@ export class Suspects {
   }
 
   /**
-   * Adds the calls of a process that ended. If no call was seen running, or that call was in an earlier incident, all
-   * calls become suspects. Otherwise the call seen running runs alone first, and another call becomes a suspect only if
-   * it was in an earlier incident.
+   * Adds the calls of a process that ended. All calls become suspects if no call was seen running, or if the call seen
+   * running was in an earlier incident. Otherwise the call seen running runs alone first, and another call becomes a
+   * suspect only if that other call was in an earlier incident.
    * @returns the calls that may run together with other calls
    */
   add(inside: readonly FunctionCall[], seen: FunctionCall | null): FunctionCall[] {

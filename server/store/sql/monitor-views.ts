@@ -65,7 +65,7 @@ export async function listIncidents(
   },
 ): Promise<IncidentRow[]> {
   const { values, arg } = args()
-  // Incidents of removed runs are left out until they are deleted.
+  // The incidents of a removed run are deleted some time after the run. Until then, they are left out here.
   const where = ['(i.run_id is null or run.id is not null)']
   if (filter.run !== undefined)
     where.push(`i.run_id = (select id from run where name = ${arg(filter.run)})`)

@@ -19,7 +19,7 @@ export async function queuePostProcessing(
 ): Promise<number> {
   await queue.ensure(FUNCTIONS_POOL)
   return db.transaction(async (client) => {
-    // The groups are locked in order of number, as flushes lock them.
+    // Flushes also lock groups in order of their numbers, so this transaction cannot deadlock with them.
     const { rows: groups } = await client.query<{ no: number }>({
       name: 'groups-to-post-process',
       text: `select g.no from sample_group g, batch b

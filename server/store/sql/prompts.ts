@@ -211,8 +211,8 @@ interface PromptText {
 }
 
 /**
- * The texts of prompts by key, each from one of its groups in the batch. Prompts whose group no longer exists are left
- * out.
+ * The texts of prompts by key. Each text is read from the given group of the prompt in the batch. Prompts whose group
+ * no longer exists are left out.
  */
 async function textsOfPrompts(
   client: Client,

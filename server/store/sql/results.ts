@@ -86,8 +86,8 @@ export interface CompletedGroup {
 }
 
 /**
- * Completed groups after the cursor `after`, in order of completion, with at least `samples` samples if there are that
- * many.
+ * Completed groups after the cursor `after`, in order of completion, until the groups have at least `samples` samples
+ * together.
  */
 export async function completedGroups(
   db: Database,

@@ -197,7 +197,7 @@ export async function dropDay(client: Client): Promise<boolean> {
   await client.query("set local lock_timeout = '300ms'")
   await client.query(`drop table ${textPartition(found.day)}`)
   const { rows: done } = await client.query<{ job_id: number; whole: boolean }>(
-    // `deletePiece` finishes batches with images, because it releases the images.
+    // Batches with images are left to `deletePiece`, which releases the images.
     `delete from removal where text_bucket = $1 and not whole
        and not exists (select from batch_image i where i.batch_id = removal.batch_id) returning job_id, whole`,
     [found.day],
@@ -389,7 +389,8 @@ export async function endJob(client: Client, job: RetentionJobRow): Promise<void
         'delete from run where id = $1 and not exists (select 1 from batch where run_id = $1)',
         [run.id],
       )
-      // One statement per table suffices: only `prompt` has more than a few rows per run.
+      // These rows are not deleted in chunks: `prompt` has one row per prompt of the run, and the other tables have a
+      // few rows per run.
       if (gone.rowCount === 1) {
         for (const table of [
           'run_mark',

@@ -190,7 +190,8 @@ export async function prolongAwake(
 
 /**
  * The number of a server's slots in leases whose lifetime and grace period have not passed. The caller first commits a
- * state other than `ready`. Leases are granted under the same lock, so once the result is 0, no process gets a slot.
+ * state other than `ready`. Leases are granted under the lock that this function takes, so once the result is 0, no
+ * process gets a slot.
  */
 export async function leasedSlots(db: Database, id: number): Promise<number> {
   return db.transaction(async (client) => {

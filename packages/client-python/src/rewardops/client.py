@@ -156,7 +156,8 @@ class AsyncRewardOps:
             envelope["reward"] = spec
         parts = await parts_of(prepared.samples)
         envelope["open"] = open or len(parts) > 1
-        # Without its own idempotency key, the caller cannot complete the batch, and the batch would stay open.
+        # A caller that gave no idempotency key cannot resume an incomplete submit, so its batch is cancelled. Otherwise
+        # the batch would stay open.
         abandons = envelope["open"] and idempotency_key is None
         submitting = asyncio.ensure_future(
             self.calls.call(
@@ -206,7 +207,7 @@ class AsyncRewardOps:
 
     async def _cancel_submitted(self, submitting: asyncio.Future[Any]) -> None:
         try:
-            # A busy service can take long to answer. Until it does, the id of the batch is unknown.
+            # A busy service can take long to answer. The id of the batch to cancel is unknown until then.
             await self.cancel((await submitting)["batchId"])
         except RewardOpsError:
             # The caller gets the error that made the batch incomplete.

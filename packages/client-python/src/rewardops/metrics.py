@@ -67,7 +67,7 @@ def metrics_of(
     }
     for component in components:
         name = _part(component["name"])
-        # Two names may differ only in characters that trackers do not accept.
+        # Two names that differ only in characters that trackers do not accept become equal, so one gets a suffix.
         while f"rewards/{name}/mean" in found:
             name += "_"
         found[f"rewards/{name}/mean"] = component["mean"]

@@ -159,7 +159,7 @@ def _known(about: Mapping[str, Any], name: str) -> int | None:
     try:
         step = whole_or_none(about.get(name), name)
     except RewardOpsError:
-        # A dataset may use the name for something else.
+        # A dataset may use this name for a value that is not a step.
         return None
     return None if step is None or step < 0 else step
 
@@ -210,7 +210,7 @@ def manager_class() -> Any:
             try:
                 super().__init__(config, tokenizer, compute_score)
             except TypeError:
-                # verl before 0.8 passed two arguments.
+                # Before verl 0.8, the base class takes only two arguments.
                 super().__init__(config, tokenizer)
             self._settings = _Settings(_configured(config))
 

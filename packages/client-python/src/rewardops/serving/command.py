@@ -297,7 +297,8 @@ def _leave(service: ServiceClient, name: str, log: EventLog) -> None:
         service.mutate("servers.remove", {"name": name})
         log.say("removed", {"name": name})
     except ServiceError as error:
-        # The service may have ended first; otherwise its health checks notice that this scorer is gone.
+        # The service may have stopped before this scorer. If it is running, its health checks notice that this scorer
+        # is gone.
         log.say("not_removed", {"name": name, "detail": str(error)})
 
 
@@ -308,7 +309,7 @@ def _sizes(is_async: bool, processes: int | None, in_flight: int | None) -> tupl
         count = processes or min(cpus, ASYNC_PROCESSES)
         return count, in_flight or count * ASYNC_PER_PROCESS
     count = processes or min(cpus, MAX_PROCESSES)
-    # Two samples per process, so that a process that becomes free has its next sample.
+    # Two samples per process, so that the next sample is already there when a process becomes free.
     return count, in_flight or max(8, 2 * count)
 
 

@@ -45,11 +45,11 @@ HOPELESS_STARTS = 3
 class Call:
     sample: Mapping[str, Any]
     future: Future[Entry] = field(default_factory=Future)
-    #: Changes at every start, so that a late answer of an earlier start is ignored.
+    #: Changes each time the call is started, so that a late answer to an earlier start is ignored.
     id: int = 0
     #: The call runs without others in its process, because an earlier process died without a known culprit.
     alone: bool = False
-    #: time.monotonic() of its timeout; set when a process receives the call.
+    #: End of the call's time limit, by time.monotonic(); set when a process receives the call.
     deadline: float = math.inf
     stopping: bool = False
     #: Number of checks since the call's cancellation.
