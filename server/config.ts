@@ -63,7 +63,7 @@ export const Settings = z.object({
     .min(1)
     .default('.data')
     .describe(
-      'folder of all files that the service writes. A relative path starts at the project folder, or, if the service is installed from a tarball, at the current folder',
+      'folder of all files that the service writes. A relative path is relative to the rewardops folder or, if the service is installed from a tarball, to the current folder',
     ),
   REWARDOPS_BASE_PATH: z
     .string()
@@ -95,7 +95,7 @@ export const Settings = z.object({
     'addresses and networks of [proxies](deployment.md#proxies) whose forwarding headers the service trusts, separated by commas',
   ),
   REWARDOPS_ALLOWED_HOSTS: text(
-    'host names that request URLs may contain, separated by commas; loopback names are always allowed ([access](access.md)); unset: all names if API keys are required, otherwise only loopback names',
+    'host names under which clients may call the service, separated by commas; loopback names are always allowed ([access](access.md)); unset: all names if API keys are required, otherwise only loopback names',
   ),
   REWARDOPS_EGRESS_ALLOW: z
     .string()

@@ -99,7 +99,7 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
     gauge('server_in_flight', 'Requests that the server has not answered yet.', seen('inFlight')),
     gauge(
       'server_slots',
-      'Slots that processes hold, as they report. A slot permits one request in flight.',
+      'Slots that processes report that they hold. A slot permits one request in flight.',
       seen('slots'),
     ),
     gauge(
