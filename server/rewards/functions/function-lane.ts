@@ -21,7 +21,10 @@ const IDLE_MS = 10_000
 const LAST_IDLE_MS = 60_000
 /** Maximum number of processes that run only suspects: calls that may have ended a process. */
 const MAX_ALONE = 2
-/** A shared process is started beside retiring ones only below this number. Retiring processes take no new calls. */
+/**
+ * If all shared processes are retiring, another one is started only while fewer than this many are retiring. Retiring
+ * processes take no new calls.
+ */
 const MAX_RETIRING = 4
 /** Retry interval and maximum number of retries after a process could not be started. */
 const NOT_STARTED_MS = 1_000
