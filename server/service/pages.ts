@@ -57,7 +57,7 @@ export async function openPages(
         hint: 'Reload the page in the browser.',
       })
     }
-    // Replaces the caller's cookies, on which documents do not depend.
+    // Documents do not depend on the caller's cookies, so the header can be replaced.
     if (req.headers.rsc === undefined) req.headers.cookie = bypass
     // Next expects the path prefix of its build, without a trailing slash for the first page.
     req.url = built + (req.url ?? '/').replace(/^\/(?=\?|$)/, built === '' ? '/' : '')

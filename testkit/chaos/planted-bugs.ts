@@ -151,8 +151,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
         find: 'if (lease.slots > inFlight) this.#setSlots(lease, inFlight)',
         replace: '',
       },
-      // During the grace period of 30 s, no other process gets the slots of an expired lease. The remaining work takes
-      // less time.
+      // Other processes get the slots of an expired lease immediately, and not after 30 s, when the work is over.
       {
         file: LEASES,
         find: 'graceMs: resource.graceMs ?? 0,',

@@ -8,7 +8,8 @@ import { Suspects } from './suspects.ts'
 /** Maximum number of concurrent calls in one process, for a function that returns promises. */
 const MAX_ASYNC_CALLS = 4_096
 /**
- * Maximum computing time of the calls queued in one process, ms. Calls beyond it may start sooner in another worker.
+ * Maximum computing time of the calls queued in one process, ms. Further calls are not queued there, because they may
+ * start sooner in another process or worker.
  */
 const AHEAD_MS = 150
 const MAX_SYNC_CALLS = 64

@@ -121,8 +121,7 @@ function mark(line: string): void {
   try {
     writeSync(MARKS_FD, `${line}\n`)
   } catch {
-    // The worker that read the marks has ended. The main thread may never notice this, so this thread kills the
-    // process.
+    // The worker that read the marks has ended. The main thread may never notice that, so the process is killed here.
     endGroup()
   }
 }

@@ -29,9 +29,7 @@ export interface RuntimeOptions {
   packaged?: Binaries
 }
 
-/**
- * The environment of all Postgres commands. The environment of this process may contain PGPORT, PGDATA or PGOPTIONS.
- */
+/** The environment of all Postgres commands, without this process's variables, such as PGPORT, PGDATA or PGOPTIONS. */
 const POSTGRES_ENV = {
   PATH: '/usr/local/bin:/usr/bin:/bin',
   LC_ALL: 'C',
@@ -178,8 +176,8 @@ interface RunDir {
 }
 
 /**
- * Creates the folder for the socket, whose path must be short, and for copied binaries. Returns the reason if it
- * cannot.
+ * Creates the folder for the socket, whose path must be short, and for copied binaries. Returns the reason if this
+ * fails.
  */
 function claimRunDir(base: string, dataDir: string, account: Account | null): RunDir | string {
   const uid = process.getuid?.() ?? 0
