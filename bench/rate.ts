@@ -40,7 +40,9 @@ export async function measureRate(emit: Emit): Promise<void> {
   })
 }
 
-/** After one warm-up, alternates between the bare loop, the model and the rule: a slow minute affects all three. */
+/**
+ * After one warm-up, alternates between the bare loop, the model and the rule, so that a slow minute affects all three.
+ */
 async function inTurn(bench: Bench, version: string) {
   const bare: BareLoopResult[] = []
   const byModel: BatchTimes[] = []

@@ -48,7 +48,7 @@ test('leads from an empty service to a first batch, its worst sample, and a shar
   const ids = await rows.evaluateAll((all) => all.map((row) => row.getAttribute('data-sample')))
   await rows.first().getByRole('button').click()
   await expect(page.locator(`[data-panel="${ids[0]}"]`)).toContainText('Response')
-  // If the panel did not take the focus, Tab would pass all rows first.
+  // If the panel did not take the focus, Tab would step through all rows before it reached the panel.
   await expect(page.getByRole('complementary', { name: `Sample ${ids[0]}` })).toBeFocused()
   await page.keyboard.press('j')
   await expect(page.locator(`[data-panel="${ids[1]}"]`)).toBeVisible()

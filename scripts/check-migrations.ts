@@ -11,7 +11,10 @@ import { sqlFromDatabaseToSchema } from './schema-engine.ts'
 
 const root = join(import.meta.dirname, '..')
 
-/** Selects partitions. `schema.prisma` cannot express them, so Prisma would drop them. */
+/**
+ * Selects partitions, which are left out of the comparison. `schema.prisma` cannot express them, so Prisma would drop
+ * them.
+ */
 const PARTITIONS = `select n.nspname || '.' || c.relname as name
   from pg_class c join pg_namespace n on n.oid = c.relnamespace
   where c.relispartition and c.relkind in ('r', 'p')`

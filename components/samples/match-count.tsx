@@ -3,7 +3,9 @@
 import type { ReactNode } from 'react'
 import { QueryView, type ViewedQuery } from '../ui/query-view.tsx'
 
-/** The content of a sheet that depends on the number of matching samples. */
+/**
+ * Renders the part of a sheet that needs the number of matching samples, with a placeholder until the number is loaded.
+ */
 export function MatchCount<T>({
   query,
   children,

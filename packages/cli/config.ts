@@ -4,7 +4,10 @@ import { fileURLToPath } from 'node:url'
 export interface CliConfig {
   /** From `REWARDOPS_URL`. */
   url: string | null
-  /** From `REWARDOPS_API_KEY`. There is no option for it, because other users of the machine can read arguments. */
+  /**
+   * From `REWARDOPS_API_KEY`. There is no option for the key, because other users of the machine can read a command's
+   * arguments.
+   */
   apiKey: string | null
   version: string
 }

@@ -44,8 +44,8 @@ import { readSetting, writeSetting } from '../store/sql/settings.ts'
 const TICK_MS = 2_000
 const POLICY_EVERY_MS = 3_600_000
 /**
- * Minimum pause after a transaction. Each pause takes as long as the transaction before it, so that half of the disk
- * time is left for scoring.
+ * Minimum pause after a transaction. The pause after a longer transaction is as long as the transaction, so that half
+ * of the disk time is left for scoring.
  */
 const PAUSE_MS = 10
 /** Pause after a failed transaction, for example one that waited too long for a lock. */

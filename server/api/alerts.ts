@@ -5,7 +5,7 @@ import { nothing, procedure, router } from './trpc.ts'
 const webhook: Audited = {
   target: nameOrId,
   refs: ['id'],
-  // `look` returns the part of the URL that is not secret.
+  // The URL is masked. `displayUrl`, which `look` returns, is the part of the URL that is not secret.
   secrets: ['url'],
   look: async ({ webhooks }, { id, name }) => {
     const found = (await webhooks.list()).find((one) =>

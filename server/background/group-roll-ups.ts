@@ -30,8 +30,8 @@ const PAGE_SAMPLES = 16_384
 const DUE_AFTER_MS = 10_000
 const MAX_BATCHES = 64
 /**
- * Number of newest batches that every tick checks again, because the batch of a large body gets its id long before it
- * is committed.
+ * Number of newest batches that every tick checks again, because a batch from a large request gets its id long before
+ * the batch is committed.
  */
 const KEEP_LOOKING = 1_000
 

@@ -106,7 +106,10 @@ export class Readiness {
     await this.#write()
   }
 
-  /** Checks for disk space with a larger write, because on a full disk a row may still be rewritten in place. */
+  /**
+   * Checks for disk space by a write of PROBE_BYTES, because even on a full disk the usual write may rewrite a row in
+   * place.
+   */
   async #tryRoom(): Promise<void> {
     const undo = new Error('rolled back')
     await this.#db

@@ -78,7 +78,7 @@ export interface FleetEventDto {
   /** The new state of a server; null for a worker. */
   to: string | null
   cause: string
-  /** Number of such events in the interval. Each process ejects a server separately. */
+  /** Number of such events in the interval. Each process ejects a server separately, and every ejection counts. */
   n: number
 }
 

@@ -167,7 +167,7 @@ describe('a batch', () => {
     const batchId = await submit(samples)
     const followed = followBatch(service, batchId)
     await middleOf(batchId)
-    // A restarted container has another pid namespace, and often another host name.
+    // Simulates a restarted container, which has another pid namespace and often another host name.
     await service.sql("update process set host = 'earlier#00000000.00000000' where state <> 'dead'")
     await service.kill9('all')
     await service.restart()

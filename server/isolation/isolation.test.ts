@@ -212,7 +212,7 @@ test.skipIf(process.platform !== 'linux')(
 
 const python = spawnSync('python3', ['-c', ''])
 
-/** Waits until a process has ended. Blocks this process, so that it kills no other process meanwhile. */
+/** Blocks this process until another process has ended, so that this process kills the next one only afterwards. */
 function waitUntilEnded(pid: number): void {
   const until = performance.now() + 5_000
   const isEnded = () => /\) [ZX] /.test(readProcFile(`/proc/${pid}/stat`) ?? ') X ')

@@ -127,7 +127,7 @@ function removeLeftFolders(): void {
 /** Whether no running service uses a folder. */
 function isLeft(path: string, space: string | undefined, pid: number): boolean {
   if (space === PID_SPACE) return !processLives(pid)
-  // Earlier versions do not renew their folders.
+  // Earlier versions do not renew their folders, so an old folder may still be in use.
   if (space === undefined && processLives(pid)) return false
   return Date.now() - lstatSync(path).mtimeMs > MAX_FOLDER_AGE_MS
 }

@@ -164,9 +164,9 @@ export interface Bound {
 }
 
 /**
- * Returns the lower bound of a step's mean time under any strategy: the trainer time, or the time of all rewards
- * divided by the slots. The slowest single reward is not a bound: with two steps in flight, a reward may take longer
- * than a step.
+ * Returns the lower bound of a step's mean time under any strategy: the trainer time or the time of a step's rewards
+ * divided by the number of slots, whichever is longer. The slowest single reward is not a bound: with two steps in
+ * flight, a reward may take longer than a step.
  */
 export function boundOf(work: Workload): Bound {
   const { rolloutMs, logProbMs, updateMs } = work.phases

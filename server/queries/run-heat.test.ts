@@ -31,7 +31,7 @@ describe('the spread of scores over steps', () => {
     expect(heat?.edges).toHaveLength(33)
     expect([heat?.edges[0], heat?.edges.at(-1)]).toEqual([0, 32])
     const [first, second] = heat!.steps
-    // A row is 1 wide and a bin of step 2 is 8 wide, so each row gets an eighth of the bin's share.
+    // A row covers a score range of 1, and a bin of step 2 a range of 8, so each row gets an eighth of the bin's share.
     expect(first?.shares.slice(0, 8)).toEqual(new Array(8).fill(0.0313))
     expect(first?.shares.slice(8, 16)).toEqual(new Array(8).fill(0.0938))
     expect(first?.shares.slice(16)).toEqual(new Array(16).fill(0))

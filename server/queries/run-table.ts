@@ -17,8 +17,8 @@ const TTL_MS = 700
 const FACETS_TTL_MS = 3_000
 const VERSION_CHARS = 7
 /**
- * `latest` reads this many times its limit, because some new runs have no batch yet and older runs may still be
- * scoring.
+ * `latest` reads this many times its limit of runs, because it skips new runs without a batch and puts older runs with
+ * unfinished batches first.
  */
 const SEARCHED = 5
 /** Quantiles of Student's t distribution at 97.5 %, for 1 to 18 degrees of freedom. */

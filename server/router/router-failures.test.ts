@@ -197,7 +197,7 @@ describe('a fault', () => {
 describe('a server process that is killed', () => {
   test('fails no sample: those in flight are scored on another server', async () => {
     await harness.close()
-    // Hedges are off. If the machine stalls for a second, they would score the samples in flight before the kill.
+    // Hedges are off, because during a stall of the machine they would score the samples in flight before the kill.
     harness = new Harness({ hedges: false })
     const child = fork(
       new URL('../engines/testing/fake-server-process.ts', import.meta.url).pathname,
@@ -612,7 +612,7 @@ describe('an expired share of a limit', () => {
   test('leaves a request unsent that still waits for its connection', async () => {
     const [a] = await harness.serve([scores(3)])
     const result = harness.score({ maxAttempts: 1 })
-    // As after a pause of this process, the share expires before the connection is known to be open.
+    // The share of the limit expires before the connection is open, as it would during a pause of this process.
     expect(harness.stats(1)).toMatchObject({ inFlight: 1 })
     harness.router.setSlots(1, 8, 0)
     await until(() => harness.stats(1)?.waiting === 1)

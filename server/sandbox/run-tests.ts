@@ -83,8 +83,8 @@ async function casesOf(
 }
 
 /**
- * Returns the results of the cases that a run completed or that ended it, at least one. If `isForAll`, the last result
- * counts for all later cases.
+ * Returns the results of the cases that a run completed, and of the case that ended the run: at least one result. If
+ * `isForAll`, the last result counts for all later cases.
  */
 function resultsOf(mode: Isolation, run: RunReport): { ended: CaseResult[]; isForAll: boolean } {
   const ended: CaseResult[] = []

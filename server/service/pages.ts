@@ -57,7 +57,7 @@ export async function openPages(
         hint: 'Reload the page in the browser.',
       })
     }
-    // Documents do not depend on the caller's cookies.
+    // Documents do not depend on the caller's cookies, so the header can be replaced.
     if (req.headers.rsc === undefined) req.headers.cookie = bypass
     // Next expects the path prefix of its build, without a trailing slash for the first page.
     req.url = built + (req.url ?? '/').replace(/^\/(?=\?|$)/, built === '' ? '/' : '')
@@ -91,7 +91,7 @@ export async function openPages(
  */
 function setPagePolicy(req: IncomingMessage, res: ServerResponse, dev: boolean): void {
   const policy = pagePolicy(randomBytes(16).toString('base64'), dev)
-  // Next sets its own cache-control for every page, cached or not.
+  // Removes the default `no-store`, because Next sets cache-control for every page.
   res.removeHeader('cache-control')
   res.setHeader('content-security-policy', policy)
   delete req.headers['content-security-policy']

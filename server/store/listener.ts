@@ -6,8 +6,8 @@ import { connectSession } from './session.ts'
 const RETRY_MS = 200
 
 /**
- * One connection that listens for notifications. Callers also poll, because notifications can be lost. `onReconnect`
- * is called after every connect.
+ * One connection that listens for notifications. Callers also poll, because notifications can be lost. `onReconnect` is
+ * called after each successful connect, including the first.
  */
 export class Listener {
   readonly #url: string

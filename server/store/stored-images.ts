@@ -87,7 +87,9 @@ export class ImageCollector {
     return this.take(texts, { prompt, response }, 'a stored sample')
   }
 
-  /** `json`: the messages as `JSON.stringify` writes them. */
+  /**
+   * Returns messages as JSON with references in place of images. `json`: the messages as `JSON.stringify` writes them.
+   */
   #takeFrom(messages: string | SentTurn[], json: string, where: string): string {
     if (typeof messages === 'string' || mediaIn(messages) === null) return json
     if (!json.includes(DATA_URL)) return json

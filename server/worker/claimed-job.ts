@@ -14,7 +14,7 @@ export class ClaimedJob {
   claimTimer: NodeJS.Timeout | undefined
   /** The write of the claim, running or done, or null if none was started. */
   claim: Promise<unknown> | null = null
-  /** True once this worker is done with the job, so that it is not claimed again. */
+  /** True once this worker is done with the job, so that the job is not claimed again. */
   isReleased = false
   /** Indexes of scored or failed samples whose results are not committed yet. */
   readonly uncommitted = new Set<number>()

@@ -91,7 +91,7 @@ test('a result that cannot be written keeps no other result from being written',
   const writer = new ResultWriter(db, 1, log, {
     statement: (_, samples) => ({
       name: undefined,
-      // Fails if the samples include number 5.
+      // Divides by zero, and so fails, if one of the samples has index 5.
       text: `select count(1 / (i - 5))::int as n from unnest($1::int[]) i`,
       values: [samples.map(({ index }) => index)],
     }),

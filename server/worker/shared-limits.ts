@@ -36,8 +36,8 @@ interface Shared {
 
 /**
  * Enforces limits over all workers. Requests and tokens per minute are buckets in Postgres; concurrent calls are
- * leased. A dead worker wastes at most one call's share of the rates, and holds its lease for at most 32 s, until its
- * death is certain.
+ * leased. A dead worker wastes at most the requests and tokens that it reserved for one call, and holds its lease for
+ * at most 32 s, until its death is certain.
  *
  * A worker tracks the limiters that it uses:
  *   unused ──first sample──▶ tracked, with the limits of all workers ──10 s without use──▶ unused

@@ -31,7 +31,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
         find: '.requeue(job, indexes, Math.max(0, untilMs - performance.now()))',
         replace: '.requeue(job, indexes.slice(1), Math.max(0, untilMs - performance.now()))',
       },
-      // After the usual 5 s, few samples would be left to requeue.
+      // After the usual drain time of 5 s, few samples would be left to requeue.
       {
         file: 'server/worker/main.ts',
         find: 'const DRAIN_MS = 5_000',
@@ -151,7 +151,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
         find: 'if (lease.slots > inFlight) this.#setSlots(lease, inFlight)',
         replace: '',
       },
-      // The grace period would block an expired lease for 30 s, longer than the remaining work.
+      // Other processes get the slots of an expired lease immediately, and not after 30 s, when the work is over.
       {
         file: LEASES,
         find: 'graceMs: resource.graceMs ?? 0,',
@@ -466,7 +466,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: 'acknowledged-before-it-is-on-disk',
     patches: [
-      // Otherwise another commit that waits for the disk, or the WAL writer after 0.2 s, would store the batch.
+      // All commits are asynchronous and the WAL writer is slow. Otherwise another commit that waits for the disk, or
+      // the WAL writer after 0.2 s, would store the batch.
       {
         file: 'server/store/postgres/settings.ts',
         find: "max_wal_size: '2GB',",

@@ -109,7 +109,7 @@ class Service:
         shutil.rmtree(self.data, ignore_errors=True)
 
     def _end_postgres(self):
-        # Postgres outlives a killed server and waits for the next start.
+        # If the server was killed, Postgres may still be shutting down.
         for file in Path(self.data).rglob("postmaster.pid"):
             try:
                 pid = int(re.match(r"\d+", file.read_text()).group())

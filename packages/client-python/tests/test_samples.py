@@ -305,7 +305,8 @@ class Placing(unittest.TestCase):
             self.assertEqual(
                 given.turn_scores(known, collapse="last", as_="list"), given.rm_scores(as_="list")
             )
-        # Two messages may end at the same token; the row is as wide as its last reward needs.
+        # Rewards of two messages that end at the same token are added. Without a width, the row is
+        # wide enough for its last reward.
         narrow = scores(rewards=[turns, None, None], width=None)
         self.assertEqual(
             narrow.turn_scores([[5, None, 5], None, None], as_="list")[0], [0, 0, 0, 0, 0, 2.5]

@@ -23,7 +23,7 @@ export interface EnvironmentRun {
 
 const MAX_PARTS = 6
 
-/** Also matches the start of `percentage`. */
+/** Matches the start of `percentage` too, so that word needs no alternative of its own. */
 const percent = /\s{0,20}(?:\\?%|[Pp]ercent|[Pp]ct)/y
 const link = /\s{0,20}(?:,?and|,?or|,)\s{0,20}/y
 const bareFraction = /-?\\frac\{-?\d{1,400}(?:[.,]\d{1,400})?\}\{-?\d{1,400}(?:[.,]\d{1,400})?\}/y

@@ -8,7 +8,8 @@ import { Suspects } from './suspects.ts'
 /** Maximum number of concurrent calls in one process, for a function that returns promises. */
 const MAX_ASYNC_CALLS = 4_096
 /**
- * Maximum computing time of the calls queued in one process, ms. Calls beyond it may start sooner in another worker.
+ * Maximum computing time of the calls queued in one process, ms. Further calls are not queued there, because they may
+ * start sooner in another process or worker.
  */
 const AHEAD_MS = 150
 const MAX_SYNC_CALLS = 64
@@ -21,7 +22,10 @@ const IDLE_MS = 10_000
 const LAST_IDLE_MS = 60_000
 /** Maximum number of processes that run only suspects: calls that may have ended a process. */
 const MAX_ALONE = 2
-/** A shared process is started beside retiring ones only below this number. Retiring processes take no new calls. */
+/**
+ * If all shared processes are retiring, another one is started only while fewer than this many are retiring. Retiring
+ * processes take no new calls.
+ */
 const MAX_RETIRING = 4
 /** Retry interval and maximum number of retries after a process could not be started. */
 const NOT_STARTED_MS = 1_000

@@ -121,7 +121,7 @@ function mark(line: string): void {
   try {
     writeSync(MARKS_FD, `${line}\n`)
   } catch {
-    // The worker has ended, and the main thread may never see that its channel was closed.
+    // The worker that read the marks has ended. The main thread may never notice that, so the process is killed here.
     endGroup()
   }
 }

@@ -22,7 +22,7 @@ const PROJECT = ['package.json', 'node_modules', 'packages', 'server'].map((name
 export const HOST_PATHS = [process.execPath, ...PROJECT]
 
 export interface HostSettings {
-  /** The whole environment of a child, without the service's variables, which hold secrets. */
+  /** The complete environment of a child. The service's variables are left out, because some of them hold secrets. */
   env: Record<string, string>
   /**
    * Memory limit in bytes, in addition to the memory of a fresh process. It applies both to the process alone and to

@@ -26,7 +26,7 @@ export function classifyLine(line: string): { level: Level; message: string } | 
     case 'WARNING':
       return { level: 'warn', message }
     case 'LOG': {
-      // A crashed backend ends all connections; Postgres reports it at level LOG.
+      // A crash of a backend ends all connections, but Postgres reports the crash only at level LOG.
       const crash = /^server process \(PID \d+\) was terminated|not properly shut down/.test(
         message,
       )

@@ -29,7 +29,7 @@ export interface RuntimeOptions {
   packaged?: Binaries
 }
 
-/** The environment of all Postgres commands. This process's own may contain PGPORT, PGDATA or PGOPTIONS. */
+/** The environment of all Postgres commands, without this process's variables, such as PGPORT, PGDATA or PGOPTIONS. */
 const POSTGRES_ENV = {
   PATH: '/usr/local/bin:/usr/bin:/bin',
   LC_ALL: 'C',
@@ -175,7 +175,10 @@ interface RunDir {
   remove(): void
 }
 
-/** Creates the folder for files that need a short path, or returns the reason why it cannot. */
+/**
+ * Creates the folder for the socket, whose path must be short, and for copied binaries. Returns the reason if this
+ * fails.
+ */
 function claimRunDir(base: string, dataDir: string, account: Account | null): RunDir | string {
   const uid = process.getuid?.() ?? 0
   // The name depends on the data folder, so that a restart finds the files of a killed predecessor, and on the user, so

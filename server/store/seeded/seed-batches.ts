@@ -15,9 +15,9 @@ const MAX_STEP_SAMPLES = 8_192
 /** Minimum number of samples per step: 8 groups, so that the monitors of groups have values. */
 const MIN_STEP_SAMPLES = 64
 /**
- * Number of steps of a run with too few samples for steps of `MAX_STEP_SAMPLES`. With 30 steps or more, a prompt has
- * seven groups, the last two of them after the policy forgets the prompt, and half of the forgotten prompts are
- * classified as regressed. With 21 steps, only a third of them are; with 7 steps, none.
+ * Number of steps of a run that has too few samples to fill steps of `MAX_STEP_SAMPLES`. With 30 steps or more, a
+ * prompt has seven groups, the last two of them after the policy forgets the prompt, and half of the forgotten prompts
+ * are classified as regressed. With 21 steps, only a third of them are; with 7 steps, none.
  */
 const STEPS = 32
 const VALIDATED_EVERY = 20
@@ -35,7 +35,7 @@ const DRIFT = 0.8
 const DRIFT_FROM = 0.75
 /** Number of steps in an epoch: each prompt has a group in every fourth step. */
 const EPOCH_STEPS = 4
-/** Number of the first validation prompt. All validation batches have the same prompts. */
+/** Index of the first validation prompt. All validation batches have the same prompts. */
 const FIRST_VALIDATION_PROMPT = 1_000_000
 /** A run with `forgets` forgets every twentieth prompt after this share of its steps. */
 const FORGOTTEN_FROM = 0.7
@@ -129,7 +129,7 @@ export async function seedBatches(db: Database, options: SeedOptions): Promise<S
     )
     done.runs.push(run.name)
     const steps = Math.ceil(share / stepSamples)
-    // The steps of long runs are placed closer together, so that the run fits into MAX_DAYS.
+    // A long run has shorter intervals between its steps, so that the run fits into MAX_DAYS.
     const stepMs = Math.min(run.stepSeconds * 1_000, (MAX_DAYS * 86_400_000) / steps)
     plans.push({ run, runId: row!.id, steps, stepMs, hash: options.seed * 1_000 + at })
   }
@@ -193,7 +193,7 @@ interface SeededBatch {
   prompts: number
 }
 
-/** The number of a batch's first prompt; its groups have consecutive prompts, modulo {@link epochOf}. */
+/** The index of a batch's first prompt. The batch's groups have consecutive prompts, modulo {@link epochOf}. */
 function firstPromptOf({ split, step, run, stepSamples }: SeededBatch): number {
   return split === 'val' ? FIRST_VALIDATION_PROMPT : step * (stepSamples / run.groupSize)
 }
@@ -285,7 +285,9 @@ async function seedBatch(client: Client, batch: SeededBatch): Promise<void> {
 
 const IMAGES = seededImages()
 
-/** SQL that gives the first samples of batch $1 token scores, one per word with the space before it. */
+/**
+ * SQL that adds token scores to the first samples of batch $1: one score per word, including the space before the word.
+ */
 function tokensSql(partition: string): string {
   return `
     update sample s set rewards = json_build_object('turns', '[]'::json, 'spans', '[]'::json,

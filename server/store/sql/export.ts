@@ -279,7 +279,8 @@ export async function exportedRows(
 
 async function groupsOf(db: Database, batchId: number, nos: number[]): Promise<Map<number, Group>> {
   if (nos.length === 0) return new Map()
-  // The statement is planned at each call, because a plan made for few groups scans the whole batch.
+  // The statement is planned at each call, because a cached plan made for few groups would scan the whole batch every
+  // time.
   const rows = await db.adhoc<Group & { no: number }>(
     `select no, uid, seq as group_seq, ${momentOf('completed_at')} as group_completed_at
      from sample_group where batch_id = $1 and no = any($2::int[])`,

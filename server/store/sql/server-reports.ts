@@ -73,8 +73,8 @@ function added(columns: readonly string[]): string {
 }
 
 /**
- * Adds the excluded row's latency buckets to those of row `m`. If the report has no latencies, as is usual for idle
- * servers, the array of `m` is kept unchanged.
+ * SQL that adds the latency buckets of the row `excluded` to those of the row `m`. If the report has no latencies, as
+ * is usual for idle servers, the array of `m` is kept unchanged.
  */
 function addedBuckets(column: string): string {
   return `${column} = case when 0 = all(excluded.${column}) then m.${column} else (

@@ -26,7 +26,7 @@ export interface FuzzOptions {
   target: Target
   seed: number
   calls: number
-  /** Number of the first call. */
+  /** The number of the first call to send. Default: 0. */
   from?: number
   /** Texts that no answer may contain, such as the path of the data folder. */
   secrets: readonly string[]

@@ -56,7 +56,7 @@ function faultOf(
     const documented = reason !== null && ERROR_REASONS[reason as ErrorReason]?.httpStatus
     if (documented !== status || reason === 'internal') return `a status of ${status}`
   }
-  // The router address forwards the errors of servers unchanged.
+  // Errors of the router address may lack a reason, because it forwards the errors of servers unchanged.
   if (/^\/(api|compat)\//.test(path) && reason === null) return 'the error has no reason'
   const known = DOCUMENTED.get(surface)
   if (known !== undefined && reason !== null && !known.has(reason) && !GENERAL.has(reason)) {

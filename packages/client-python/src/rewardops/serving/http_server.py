@@ -17,7 +17,7 @@ from typing import Any, Callable
 
 from rewardops.serving.pool import Call, FunctionPool
 
-#: A call usually has several rollouts of 1 MB at most; a body of gigabytes is a mistake.
+#: Maximum size of a call's body. A call usually has several rollouts of at most 1 MB each.
 MAX_BODY_BYTES = 256 * 2**20
 #: Maximum number of accepted samples without an answer; further calls get status 429 with `Retry-After`.
 MAX_WAITING = 20_000
@@ -43,7 +43,8 @@ class RewardServer(ThreadingHTTPServer):
 
     daemon_threads = True
     allow_reuse_address = True
-    # A service opens one connection per call in flight, possibly all together; the library's default is 5.
+    # The backlog of unaccepted connections. A service opens one connection per call in flight, possibly
+    # all at once; the library's default is 5.
     request_queue_size = 1024
 
     def __init__(
@@ -116,7 +117,7 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
     timeout = IDLE_S
     disable_nagle_algorithm = True
-    # Headers and body are sent in one packet.
+    # The answer is buffered, so that its headers and body are sent in one packet.
     wbufsize = 65_536
 
     def log_message(self, format: str, *arguments: Any) -> None:
