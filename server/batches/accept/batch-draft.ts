@@ -23,7 +23,7 @@ const TEXT_ROW_COLUMNS = 3 + WRITTEN_TEXT_COLUMNS.length
  */
 export class BatchDraft {
   readonly uids: string[] = []
-  /** The number of each group within this draft, by uid, in order of first appearance. */
+  /** The position of a group within this draft, by uid: 0, 1, … in order of first appearance. */
   readonly #groupOfUid = new Map<string, number>()
   readonly groupOf: number[] = []
   readonly sizes: number[] = []
@@ -61,8 +61,8 @@ export class BatchDraft {
   }
 
   /**
-   * Returns the images in memory, so that they can be sent before the rest of the body arrives. The next text rows
-   * begin a new COPY stream, because a connection carries one statement or COPY at a time.
+   * Returns the images in memory, so that they can be sent before the rest of the body arrives. The COPY of the texts
+   * must end before the images are sent on the same connection, so the next text rows begin a new COPY stream.
    */
   takeImages(): Map<string, Buffer> {
     this.#texts.restart()

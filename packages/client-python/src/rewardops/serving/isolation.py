@@ -145,7 +145,7 @@ class Enclosure:
         Later calls do nothing.
         """
         if self._has_left:
-            # Another process may have this user by now.
+            # Another function process may have this user by now and must not be killed.
             return
         self._has_left = True
         if IS_LINUX:
