@@ -29,7 +29,7 @@ export function sourceOf(text: string, { start, end, head }: MarkdownPiece) {
  * few milliseconds.
  */
 const PIECE_CHARS = 1_000
-/** A chunk without blank lines ends at this length. */
+/** A chunk ends at any line break after this many characters, except within formulas and code blocks. */
 const MAX_PIECE_CHARS = 4_000
 /** A code block longer than this is a separate chunk and skips the Markdown parser. */
 const OWN_PIECE_CHARS = 2_000
