@@ -82,7 +82,7 @@ export async function endAtDeadline(db: Database, batchId: number): Promise<void
   await db.rows('end-pending', 'select end_pending($1, $2)', [batchId, 'deadline'])
 }
 
-/** Open batches of samples.score that have no pending sample and received none for `forMs`. */
+/** Open batches of `samples.score` that have no pending sample and have received no new sample for `forMs`. */
 export async function silentBatches(db: Database, forMs: number): Promise<number[]> {
   const rows = await db.rows<{ id: number }>(
     'batches-silent',
