@@ -62,8 +62,9 @@ export function numberAt(json: string, key: string): string {
 }
 
 /**
- * Statistics of the values at some keys of the extra info, over a batch's scored samples. Booleans count as 0 and 1;
- * only they and numbers are included. The key `''` stands for the score. Extra infos with an escaped NUL or surrogate are skipped, because Postgres may be unable to decode them.
+ * Statistics of the values at some keys of the extra info, over a batch's scored samples. Numbers are included, and
+ * booleans as 0 and 1. The key `''` stands for the score. Extra infos with an escaped NUL or surrogate are skipped,
+ * because Postgres may be unable to decode them.
  */
 export async function componentStats(
   db: Database,

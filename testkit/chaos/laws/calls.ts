@@ -292,7 +292,8 @@ function flushedBy(
       /^(postgres|backend|net-postgres|read-only|disk-full|failover|all|server)/.test(kind)
     if (isOutage && from < by && until + unflushedMs > by) by = until + unflushedMs
   }
-  // PgBouncer refuses logins for 15 s after Postgres has recovered, while the service is not ready.
+  // PgBouncer refuses logins for 15 s after Postgres has recovered. Meanwhile the service reports that it is not ready,
+  // and stores no results.
   for (const event of events) {
     if (event.e === 'ready' && event.status !== 200 && event.at < by)
       by = Math.max(by, event.at + unflushedMs)
