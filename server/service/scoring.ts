@@ -93,7 +93,7 @@ export function createScoring(
   })
   const playedFunctions = new FunctionPool({
     ...functionConfig,
-    // A function in the playground need not be stored.
+    // The playground may run a function that is in the functions folder but not stored in the database yet.
     sources: async (hash) => functions.source(hash) ?? functionSource(db, hash),
     router: servers.router,
     rewardRouterAddress: routerAddress,

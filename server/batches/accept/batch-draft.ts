@@ -174,7 +174,7 @@ export class BatchDraft {
     this.#hash.update(parts.join(''))
   }
 
-  /** Hashes the last row as it was sent, images included, so that the hash does not depend on how images are stored. */
+  /** Hashes the last row as the client sent it, so that the hash does not depend on how images are stored. */
   #hashAsSent(at: number, sent: EncodedTexts): void {
     this.#hashRows(at)
     const { block, start, end } = encodeTextRow(new CopyBinary(TEXT_ROW_COLUMNS, 0), ({ of }) =>
@@ -233,7 +233,7 @@ export class BatchDraft {
   isStored(i: number, { uid, givenScore, values, text }: StoredSample): boolean {
     if (text === undefined || uid !== this.uidOf(i) || givenScore !== this.#score[i]) return false
     const row = this.#rows[i] as RowPosition
-    // A sample that an earlier version of the service stored may have its images in its messages.
+    // An earlier version of the service stored images within messages. They are taken out before the comparison.
     const apart: typeof text = this.#images.takeStored(text as typeof text & EncodedTexts)
     const of = ({ name }: TextColumn) => apart[name] as ColumnValue
     const stored = encodeTextRow(new CopyBinary(TEXT_ROW_COLUMNS, 0), of)

@@ -71,7 +71,7 @@ export function readResult(value: unknown): ReadResult {
 export function readGroupResults(
   value: unknown,
   members: number,
-  /** Messages of entries that threw, by index: only those members fail. */
+  /** Error messages of entries that were rejected promises, by index. Only the members of these entries fail. */
   thrown: ReadonlyMap<number, string> = new Map(),
 ): { ok: true; results: ReadResult[] } | Extract<ReadResult, { ok: false }> {
   if (!Array.isArray(value)) {

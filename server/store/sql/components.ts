@@ -2,7 +2,7 @@ import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { Database } from '../database.ts'
 import { correlationOf, deviationOf, meanOf } from './moments.ts'
 
-/** Maximum number of batches of a run, or of all runs, newest first, that are searched for composite rewards. */
+/** Maximum number of newest batches, of one run or of all runs together, that are searched for composite rewards. */
 const MAX_SEARCHED = 2_000
 
 export interface ComponentBatch {

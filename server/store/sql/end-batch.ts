@@ -4,7 +4,7 @@ import type { Client, Database } from '../database.ts'
 
 /**
  * Ends a cancelled or failed batch: fails its pending samples with the reason `cancelled`, completes its groups, and
- * stores the end time of the batch. Does nothing for other batches. Repeatable, also concurrently.
+ * stores the end time of the batch. Does nothing for other batches. Safe to repeat, also concurrently.
  */
 export async function endUnfinished(db: Database, batchId: number): Promise<void> {
   await db.rows(

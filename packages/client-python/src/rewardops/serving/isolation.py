@@ -19,7 +19,7 @@ from collections.abc import Iterable
 
 #: The server's environment variables that the function must not see.
 SECRETS = ("REWARDOPS_SERVE_KEY", "REWARDOPS_API_KEY")
-#: Environment variable that identifies a function process in everything that it starts.
+#: Environment variable that identifies a function process. Its descendants inherit the variable.
 MARK = "REWARDOPS_FUNCTION_PROCESS"
 #: User ids without an account, from systemd's DynamicUser range. The service's function processes use them too.
 FIRST_UID, LAST_UID = 61_184, 65_519
