@@ -10,7 +10,7 @@ export interface OutlineEntry {
 
 const MAX_ENTRIES = 200
 
-/** A heading with `#`, or a line in bold. A match of `####` and a number is skipped: it is an answer as in GSM8K. */
+/** A heading with `#`, or a line in bold. `####` with a number is skipped later, as an answer in GSM8K's format. */
 const HEADING = /^ {0,3}(?:(#{1,6})[ \t]+(\S[^\n]*)|\*\*([^*\n]{2,80})\*\*:?[ \t]*)$/gm
 
 export function outlineOf(text: string, blocks: readonly RolloutBlock[]): OutlineEntry[] {

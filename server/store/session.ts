@@ -496,7 +496,7 @@ export class SessionPool extends pg.Pool {
           throw error
         }
       },
-      // A connection on which a failed list of statements left an aborted transaction open is closed.
+      // Closes the connection if a failed list of statements left an aborted transaction open on it.
       (error, client) => isFatal(error) || client.getTransactionStatus() !== 'I',
     )
   }

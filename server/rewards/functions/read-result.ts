@@ -21,7 +21,8 @@ export const FINDING_KEY = 'rewardops'
 const MAX_EXTRA_CHARS = 1 << 20
 
 /**
- * Reads the result of a reward function, as verl does. Any result without one of these forms fails the sample:
+ * Reads the result of a reward function, as verl does. The result must have one of these forms; any other value fails
+ * the sample.
  *
  * - a number or a boolean
  * - `{score, …}`: all keys, `score` included, become extra info
