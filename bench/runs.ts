@@ -10,7 +10,7 @@ const RUNS = 1_000
 const STEPS = 200
 /** Number of steps of an additional long run. */
 const LONG_STEPS = 10_000
-/** Limit on the median of the slowest query. */
+/** Maximum median duration of the slowest query, ms. */
 const MAX_P50_MS = 300
 
 export interface RunsOptions {

@@ -83,7 +83,7 @@ test('rescores a batch with a second reward, compares the two, and links to the 
 
   const worst = await service.api.compare.samples.query({ first: batch, second, limit: 2 })
   const [first, next] = worst.items.map(({ firstId }) => firstId)
-  // The list is complete only some time after the figures.
+  // The list of disagreements is complete only some time after the figures, so the test waits for the first row.
   const rows = disagreements(page).locator('[data-compared-row]')
   await expect(rows.first()).toHaveAttribute('data-compared-row', first as string)
   await page.keyboard.press('j')

@@ -67,10 +67,12 @@ export function accessPage(procedures: readonly Procedure[]): string {
   ].join('\n\n')}\n`
 }
 
-/** A request, the procedure or surface whose rules apply to it, and these access rules (null if no key is needed). */
+/** A request with its access rules. */
 interface Row {
   request: string
+  /** The procedure or surface that has these rules. */
   what: string
+  /** Null if no key is needed. */
   rules: CallRules | null
 }
 

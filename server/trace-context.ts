@@ -71,7 +71,7 @@ export function traceHeaders(trace: TraceContext, spanId: string): Record<string
 export class SampleTrace {
   readonly trace: TraceContext
   readonly #batchId: number
-  /** Null if the sample is scored before it is stored, so that its calls belong to the batch's span. */
+  /** Null if the sample is scored before it is stored. Its calls then belong to the batch's span. */
   readonly #idx: number | null
   #calls: number
 

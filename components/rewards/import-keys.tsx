@@ -26,7 +26,7 @@ export function ImportKeys({ keys }: { keys: readonly Key[] }) {
   const counts = new Map(STATUSES.map((status) => [status, 0]))
   for (const { status } of keys) counts.set(status, (counts.get(status) ?? 0) + 1)
   const there = STATUSES.filter((status) => counts.get(status) !== 0)
-  // A new configuration may have no key with the selected status.
+  // If a new configuration has no key with the selected status, all keys are shown.
   const chosen = only === 'all' || there.includes(only) ? only : 'all'
   const shown = chosen === 'all' ? keys : keys.filter(({ status }) => status === chosen)
   return (

@@ -29,7 +29,7 @@ export function sourceOf(text: string, { start, end, head }: MarkdownPiece) {
  * few milliseconds.
  */
 const PIECE_CHARS = 1_000
-/** A chunk without blank lines ends at this length. */
+/** A chunk ends at any line break after this many characters, except within formulas and code blocks. */
 const MAX_PIECE_CHARS = 4_000
 /** A code block longer than this is a separate chunk and skips the Markdown parser. */
 const OWN_PIECE_CHARS = 2_000
@@ -173,7 +173,7 @@ const NESTED_QUOTES = new RegExp(`^[ \\t]*(?:>[ \\t]?){${MAX_NESTING},}`, 'm')
 const NESTED_LISTS = new RegExp(`^[ \\t]*(?:(?:[-+*]|\\d{1,9}[.)])[ \\t]+){${MAX_NESTING},}`, 'm')
 const DEEP_INDENT = /^(?: {80}|\t{20})[ \t]*(?:[-+*]|\d{1,9}[.)]) /m
 
-/** Whether parsing takes quadratic time or a deep stack: nested quotes and lists, and runs of brackets or asterisks. */
+/** Whether nesting, or runs of brackets or asterisks, would cost the Markdown parser quadratic time or a deep stack. */
 function isTooDeep(text: string): boolean {
   if (NESTED_QUOTES.test(text) || NESTED_LISTS.test(text) || DEEP_INDENT.test(text)) return true
   let open = 0

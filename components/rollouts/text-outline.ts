@@ -10,7 +10,7 @@ export interface OutlineEntry {
 
 const MAX_ENTRIES = 200
 
-/** A heading with `#`, or a line in bold. `####` with a number also matches, but is an answer in GSM8K's format. */
+/** A heading with `#`, or a line in bold. `####` with a number is skipped later, as an answer in GSM8K's format. */
 const HEADING = /^ {0,3}(?:(#{1,6})[ \t]+(\S[^\n]*)|\*\*([^*\n]{2,80})\*\*:?[ \t]*)$/gm
 
 export function outlineOf(text: string, blocks: readonly RolloutBlock[]): OutlineEntry[] {

@@ -23,7 +23,7 @@ export interface RunUrl {
   zoom: StepRange | null
   /** The mark in the form: `new`, an ID, or null if the form is closed. */
   mark: string | null
-  /** The compared ranges of steps, as `9-10`. Null compares the ranges around the largest sudden change. */
+  /** The compared ranges of steps, `9-10` in the URL. Null compares the ranges around the largest sudden change. */
   before: StepRange | null
   after: StepRange | null
   /** The dimension of the comparison. Null selects the dimension that explains most of the change. */

@@ -44,8 +44,8 @@ export function focusRow(by: 1 | -1): boolean {
 }
 
 /**
- * `j` and `k` make the first result of a list one key away instead of 31 to 55 presses of Tab. If a page binds `j` and
- * `k` itself, its bindings win, because the page is mounted later.
+ * Binds `j` and `k` to the next and the previous row. The first result of a list is then one key away instead of 31 to
+ * 55 presses of Tab. If a page binds `j` and `k` itself, its bindings win, because the page is mounted later.
  */
 export function RowKeys(): null {
   useKeys([

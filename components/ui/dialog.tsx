@@ -11,9 +11,9 @@ export const BACKDROP =
   'fixed inset-0 z-40 bg-[#00000059] quick transition-opacity data-ending-style:opacity-0 data-starting-style:opacity-0'
 
 /**
- * Returns the focus to where it was before the dialog opened. Base UI looks up the focused element only after a
- * field with `autoFocus` has taken the focus, and would then leave the focus on the page's body. This component is the
- * first child of a dialog, so that it runs before such a field.
+ * Returns the focus to where it was before the dialog opened. Base UI cannot do this for a dialog with an `autoFocus`
+ * field: it looks up the focused element only after the field has taken the focus, and leaves the focus on the page's
+ * body. This component is the first child of a dialog, so that it runs before such a field.
  */
 function ReturnFocus() {
   useLayoutEffect(() => {

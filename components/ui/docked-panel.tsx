@@ -8,8 +8,8 @@ import { Scroll } from './scroll.tsx'
 
 /**
  * The details of a list row. The panel is docked next to the list; in windows narrower than 1,180 px, it covers the
- * page. The page handles J, K and Escape. The panel takes the focus, because Tab would otherwise stop at all further
- * rows of the list first.
+ * page. The page handles J, K and Escape. The panel takes the focus, because Tab would otherwise first stop at
+ * all remaining rows of the list.
  */
 export function DockedPanel({
   label,
@@ -30,7 +30,7 @@ export function DockedPanel({
   noun: string
   details: string
   actions?: ReactNode
-  /** For a page that scrolls. Otherwise the panel is as high as its parent. */
+  /** True on a page that scrolls: the panel is then as high as the window, otherwise as high as its parent. */
   sticky?: boolean
   onClose(): void
   onWalk(by: 1 | -1): void

@@ -13,9 +13,9 @@ export interface ViewedQuery<T> {
 }
 
 /**
- * Shows the data of a query, or its error, or the skeleton until then. Stale data is shown instead of an error, because
- * the header already marks it as stale. An error appears after the second failed attempt and stays visible during
- * retries.
+ * Shows the skeleton until the query has data or an error, then the data or the error. Stale data is shown instead of
+ * an error, because the header already marks it as stale. An error appears after the second failed attempt and stays
+ * visible during retries.
  */
 export function QueryView<T>({
   query,

@@ -1,7 +1,7 @@
 /** A server as one process sees it. The first three fields are always set. */
 export interface WorkerServerStats {
   inFlight: number
-  /** The slots of the server's limit that this process leases. */
+  /** Number of slots that this process leases from the server's limit. */
   slots: number
   requestsPerSecond: number
   /** Maximum number of requests in flight from this process, adaptive or set. */

@@ -75,7 +75,7 @@ function ofLabel(score: number, label: string | null): number | EngineFailure {
     : noSuchLabel(label, `a score of ${score}, which is not a probability of two labels`)
 }
 
-/** A warning for every registration, because llama-server does not report a model's chat template. */
+/** A warning for every reward model, because llama-server does not report whether the model has a chat template. */
 const CONCATENATED =
   'llama.cpp gives the model the prompt and the response as plain concatenation, without a chat template, unless its GGUF has a `rerank` template.'
 

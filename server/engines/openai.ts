@@ -59,7 +59,7 @@ export const openai: Engine = {
   templated: false,
   routes: [],
   labels: null,
-  // A server of this engine may be a gateway to other engines, with all paths of /v1.
+  // A server of this engine may be a gateway to other engines, so it may have any of their /v1 paths.
   paths: new Set([
     '/v1/embeddings',
     '/v1/score',

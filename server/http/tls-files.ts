@@ -5,7 +5,7 @@ import type { Logger } from '../log.ts'
 export interface TlsFiles {
   /** The certificate, followed by the chain, in PEM. */
   certFile: string
-  /** Its private key in PEM, without a passphrase. */
+  /** The private key of the certificate in PEM, without a passphrase. */
   keyFile: string
 }
 

@@ -24,7 +24,7 @@ const ROUNDS = 2
 
 let database: TestDatabase
 const services: Service[] = []
-/** The server that gets most requests. The other servers get the requests that a load balancer would send to them. */
+/** The server that gets most requests. Some requests go to the other servers, as behind a load balancer. */
 let service: Service
 let rm: SimulatedServers
 let watcher: Database

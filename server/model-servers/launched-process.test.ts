@@ -49,7 +49,7 @@ const COMMAND = {
 }
 
 const SILENT = [process.execPath, '-e', 'setInterval(() => {}, 1_000)']
-/** Whether a process runs whose last argument is the data folder. */
+/** Whether a process with the data folder as its last argument is running. */
 function isMarkedRunning(): boolean {
   const processes = execFileSync('ps', ['-ww', '-eo', 'pid=,args='], { encoding: 'utf8' })
   const found = processes.split('\n').find((process) => process.endsWith(` ${dataDir}`))
@@ -150,7 +150,8 @@ test('a launched process that has no file descriptors reports the reason', () =>
 test('a launched process ends if its keeper cannot write its record', async () => {
   const argv = [...SILENT, dataDir]
   const launched = LaunchedProcess.start(folder, { ...COMMAND, argv }, 1_000)
-  // The keeper gets the end of its command only after this turn of the event loop.
+  // The folder is gone before the keeper starts the process: the keeper receives its whole command only after this turn
+  // of the event loop.
   rmSync(folder, { recursive: true })
   await launched.ended
   await waitFor('its end', () => !isMarkedRunning(), PATIENCE_MS)

@@ -471,7 +471,7 @@ export class ServerLauncher {
     const supervised = this.#supervise(row.id, input, complete)
     this.#watchEnd(supervised, process)
     log.info({ server: row.name, pid }, 'took over a launched server')
-    // The service may have begun to stop during the writes. The stop does not end this process.
+    // If the service began to stop during the writes, the stop missed this process.
     if (this.#killAtMs !== null) await this.#endWithService(supervised, this.#killAtMs)
     return true
   }

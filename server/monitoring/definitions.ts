@@ -30,7 +30,7 @@ const END_OF_RANGE = 0.01
 /** Minimum number of previous batches for a comparison. */
 const MIN_REFERENCES = 5
 const MIN_MEANS = 10
-/** {@link readDrop} takes the median mean of this number of newest batches as the usual mean. */
+/** Number of newest batches whose median mean {@link readDrop} takes as the usual mean. */
 const RECENT_MEANS = 5
 /**
  * Minimum standard deviation of batch means, as a share of the score range. Equal means would have a deviation of 0.
@@ -135,7 +135,7 @@ function countCompared({ figures, signals }: Watched): number {
 
 /**
  * Returns each component's share of a composite reward's variance: weight × covariance with the reward ÷ variance of
- * the reward. The shares of a weighted sum add up to 1; a share above 1 is offset by the others.
+ * the reward. The shares of a weighted sum add up to 1; a share above 1 is offset by negative ones.
  */
 export function varianceShares({
   figures,

@@ -53,7 +53,8 @@ describe('incidents of the fleet', () => {
       `insert into server (name, url, engine, kind, model, tags, state, state_since) values
          ('s1', 'u', 'vllm', 'discriminative', 'm', '{}', 'dead', now() - interval '1 minute')`,
     )
-    // Webhooks receive events by the database's clock, even if the clock of this machine is behind.
+    // A webhook receives only the events after its creation. Both times come from the database, so the clock of this
+    // machine may be behind.
     const look = async () => {
       vi.useFakeTimers({ toFake: ['Date'], now: Date.now() - 1_800_000 })
       return db.transaction(checkFleet).finally(() => vi.useRealTimers())

@@ -1,6 +1,6 @@
 /** Longest pause that a server can request with Retry-After. */
 const MAX_RETRY_AFTER_MS = 30_000
-/** A server that gives this many busy answers since its last score pauses, even without Retry-After. */
+/** Number of busy answers since a server's last score after which the server pauses, even without Retry-After. */
 const REFUSALS_TO_PAUSE = 3
 /**
  * Length of a pause without Retry-After: 100 ms, doubled for each earlier pause since the last score, at most 5 s,

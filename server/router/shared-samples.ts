@@ -34,7 +34,7 @@ export class SharedSamples {
       leaders.push(sample)
       return false
     }
-    // An interactive sample does not follow a sample that is still queued.
+    // An interactive sample does not follow a queued sample, which may have a lower priority.
     if (sample.priorityClass === 'interactive' && leader.flight === null) return false
     leader.followers ??= []
     leader.followers.push(sample)

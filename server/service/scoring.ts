@@ -93,7 +93,7 @@ export function createScoring(
   })
   const playedFunctions = new FunctionPool({
     ...functionConfig,
-    // A function in the playground need not be stored.
+    // The playground may run a version of a function that is not stored in the database.
     sources: async (hash) => functions.source(hash) ?? functionSource(db, hash),
     router: servers.router,
     rewardRouterAddress: routerAddress,

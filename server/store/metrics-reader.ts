@@ -192,7 +192,8 @@ export class MetricsReader {
   async #batches(): Promise<Pick<Figures, 'batches' | 'runs'>> {
     const rows = await this.#db.rows<BatchRow>(
       'metrics-batches',
-      // A batch is settled ten minutes after its end, because a batch with a lower id may be committed later.
+      // A batch is settled ten minutes after its end. Lower ids are then never read again, and a batch with a lower id
+      // may be committed later than a batch with a higher id.
       `with edge as (
          select coalesce(
            (select min(id) from batch where id >= $1

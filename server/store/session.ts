@@ -496,7 +496,7 @@ export class SessionPool extends pg.Pool {
           throw error
         }
       },
-      // A failed list of statements may leave an aborted transaction open for the next caller.
+      // Closes the connection if a failed list of statements left an aborted transaction open on it.
       (error, client) => isFatal(error) || client.getTransactionStatus() !== 'I',
     )
   }

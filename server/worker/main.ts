@@ -190,7 +190,7 @@ function sandboxOfServer(): Pick<SandboxProcess, 'ready' | 'stop'> {
   return {
     ready: () => {
       answer ??= ask().then((sandbox) => {
-        // The service may have a sandbox later.
+        // A failure is not kept, because the service may have a sandbox later.
         if (!sandbox.ok) answer = null
         return sandbox
       })

@@ -49,7 +49,7 @@ export class PostgresCluster {
     chmodSync(folder, 0o700)
     for (const name of ['postmaster.pid', 'standby.signal'])
       rmSync(join(folder, name), { force: true })
-    // The template requires passwords on its socket and has no entry for TCP.
+    // The template's pg_hba.conf has no entry for TCP, by which the harness connects without a password.
     writeFileSync(
       join(folder, 'pg_hba.conf'),
       ['all', 'replication'].map((of) => `host ${of} all 127.0.0.1/32 trust\n`).join(''),

@@ -42,7 +42,7 @@ export interface Fault {
   target: number
   mode?: LinkMode
   delayMs?: number
-  /** Step of a clock, s. */
+  /** Number of seconds by which the clock of a worker jumps. */
   stepS?: number
 }
 

@@ -40,7 +40,7 @@ function wanted(): { releases: Release[]; servesReward: boolean } {
   return { releases, servesReward: names.includes(SERVE_REWARD) }
 }
 
-/** The last outcome of every check, so that docs/engines.md can combine several runs. */
+/** The file with the last outcome of every check, so that docs/engines.md can combine several runs. */
 const OUTCOMES = join(cacheDir(), 'outcomes.json')
 
 function readOutcomes(): Outcome[] {

@@ -260,7 +260,7 @@ export class Capacity {
       }
       const stepMs = this.#toNextEventMs()
       const untilMs = Math.min(this.#atMs + stepMs, toMs)
-      // The phases advance by the step itself, because a difference of two times would round and leave the job
+      // The phases advance by `stepMs` itself. The difference of two times is rounded, which could leave the job
       // unfinished.
       const passedMs = untilMs < toMs ? stepMs : Math.min(stepMs, toMs - this.#atMs)
       this.#atMs = untilMs

@@ -15,7 +15,8 @@ export const WAIT_CAUSES: readonly WaitCause[] = ['queue', 'router', 'service', 
 export interface TimelineRow {
   track: GroupTrack
   /**
-   * The first dispatch of a finished sample or the claim of a pending sample, whichever is earlier; null without both.
+   * The first dispatch of a finished sample or the claim of a pending sample, whichever is earlier; null if there is
+   * neither.
    */
   startMs: number | null
   /** Time of completion; null while the group runs. */

@@ -25,7 +25,7 @@ export type LineRead =
 export interface RolloutFile {
   path: string
   format: RolloutFormat
-  /** Assumptions about the file, for the user. */
+  /** Assumptions that were made about the file, to be shown to the user. */
   notes: string[]
   /** Can be called more than once. @throws RolloutFileError at the first bad line */
   rollouts(): AsyncGenerator<Rollout>
@@ -144,7 +144,7 @@ async function openParquet(
   )
 }
 
-/** verl names each dump file by its step. Rows name the step too, except in older versions of verl. */
+/** verl names each dump file after its step. Rows name the step too, except in older versions of verl. */
 const STEP_FILE = /^(\d{1,9})\.(?:jsonl(?:\.gz)?|parquet)$/
 
 /** @throws RolloutFileError when the first rows reveal no data source and the rows must be scored */

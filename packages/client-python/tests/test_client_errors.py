@@ -425,7 +425,7 @@ class Errors(unittest.TestCase):
 
     def test_a_batch_is_cancelled_if_a_later_part_of_it_is_refused(self):
         answers = (STORED, refusal(422, "run_limit"), DONE)
-        # With a key, the caller can submit the same batch again. The submit then continues after the first part.
+        # With a key, the batch is not cancelled, because a repeated submit can continue it after the first part.
         for key, called in ((None, ["submit", "append", "cancel"]), ("k", ["submit", "append"])):
             with (
                 self.subTest(key=key),

@@ -8,7 +8,7 @@ export type Token =
   | { type: 'letter'; text: string; spaced: boolean }
   /** With the backslash: `\frac`, `\{`. */
   | { type: 'command'; text: string; spaced: boolean }
-  /** `\text{…}` and accents: the command without its backslash, and the raw content of the braces. */
+  /** `\text{…}` or an accent. `text` is the command without its backslash, `content` the raw content of the braces. */
   | { type: 'styled'; text: string; content: string; spaced: boolean }
   | { type: 'sign'; text: string; spaced: boolean }
 

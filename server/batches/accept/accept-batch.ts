@@ -380,8 +380,8 @@ function batchClosed(batchId: string, status: string): RewardOpsError {
 }
 
 /**
- * Adds groups for new uids and grows the existing groups, which are locked in the order of their numbers. Returns the
- * number of each group of the draft.
+ * Adds groups for new uids and grows the existing groups, which are locked in the order of their numbers. Maps each
+ * group of the draft to its number within the batch.
  */
 async function appendGroups(
   client: Client,

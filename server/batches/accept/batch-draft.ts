@@ -23,7 +23,7 @@ const TEXT_ROW_COLUMNS = 3 + WRITTEN_TEXT_COLUMNS.length
  */
 export class BatchDraft {
   readonly uids: string[] = []
-  /** The number of each group within this draft, by uid, in order of first appearance. */
+  /** The position of a group within this draft, by uid: 0, 1, … in order of first appearance. */
   readonly #groupOfUid = new Map<string, number>()
   readonly groupOf: number[] = []
   readonly sizes: number[] = []
@@ -61,8 +61,8 @@ export class BatchDraft {
   }
 
   /**
-   * Returns the images in memory, so that they can be sent before the rest of the body arrives. The next text rows
-   * begin a new COPY stream, because a connection carries one statement or COPY at a time.
+   * Returns the images in memory, so that they can be sent before the rest of the body arrives. The COPY of the texts
+   * must end before the images are sent on the same connection, so the next text rows begin a new COPY stream.
    */
   takeImages(): Map<string, Buffer> {
     this.#texts.restart()
@@ -174,7 +174,7 @@ export class BatchDraft {
     this.#hash.update(parts.join(''))
   }
 
-  /** Hashes the last row as it was sent, images included, so that the hash does not depend on how images are stored. */
+  /** Hashes the last row as the client sent it, so that the hash does not depend on how images are stored. */
   #hashAsSent(at: number, sent: EncodedTexts): void {
     this.#hashRows(at)
     const { block, start, end } = encodeTextRow(new CopyBinary(TEXT_ROW_COLUMNS, 0), ({ of }) =>
@@ -233,7 +233,7 @@ export class BatchDraft {
   isStored(i: number, { uid, givenScore, values, text }: StoredSample): boolean {
     if (text === undefined || uid !== this.uidOf(i) || givenScore !== this.#score[i]) return false
     const row = this.#rows[i] as RowPosition
-    // A sample that an earlier version of the service stored may have its images in its messages.
+    // An earlier version of the service stored images within messages. They are taken out before the comparison.
     const apart: typeof text = this.#images.takeStored(text as typeof text & EncodedTexts)
     const of = ({ name }: TextColumn) => apart[name] as ColumnValue
     const stored = encodeTextRow(new CopyBinary(TEXT_ROW_COLUMNS, 0), of)

@@ -52,7 +52,7 @@ export const DIALECTS: Readonly<Record<EngineName, ScoringDialect | null>> = {
       ],
     ],
     microBatch: {
-      // Newer versions render conversations themselves, one per request.
+      // An old version, because newer versions receive conversations, one per request, and no micro-batches.
       target: { model: 'rm', version: '0.11.2', basePath: '' },
       texts: (body) => body.input as string[],
       body: (scores) =>

@@ -419,7 +419,7 @@ export class Exchange implements CallOwner, SlotSearch {
   #breakOff(call: UpstreamCall): void {
     const res = this.#res
     // Without chunked encoding or a length, the client would take a normal end of the connection for the end of the
-    // body.
+    // body, so the connection is reset.
     if (!res.chunkedEncoding && call.headers['content-length'] === undefined) {
       res.socket?.resetAndDestroy()
     }

@@ -58,7 +58,7 @@ export class HostChannel {
       },
       (problem) => this.violated(problem),
     )
-    // An error means that the process has ended or is about to.
+    // An error needs no handling: the process has ended or is about to end.
     stream.on('error', () => {})
     stream.on('data', (chunk: Buffer) => {
       this.#reader.push(chunk)

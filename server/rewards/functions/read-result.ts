@@ -21,7 +21,8 @@ export const FINDING_KEY = 'rewardops'
 const MAX_EXTRA_CHARS = 1 << 20
 
 /**
- * Reads the result of a reward function, as verl does. It has one of these forms; any other value fails the sample.
+ * Reads the result of a reward function, as verl does. The result must have one of these forms; any other value fails
+ * the sample.
  *
  * - a number or a boolean
  * - `{score, …}`: all keys, `score` included, become extra info
@@ -71,7 +72,7 @@ export function readResult(value: unknown): ReadResult {
 export function readGroupResults(
   value: unknown,
   members: number,
-  /** Messages of entries that threw, by index: only those members fail. */
+  /** Error messages of entries that were rejected promises, by index. Only the members of these entries fail. */
   thrown: ReadonlyMap<number, string> = new Map(),
 ): { ok: true; results: ReadResult[] } | Extract<ReadResult, { ok: false }> {
   if (!Array.isArray(value)) {

@@ -44,7 +44,7 @@ export type RewardOutcome = (
       ok: false
       reason: SampleFailureReason
       detail: string
-      /** For a composite reward: the outcomes of its components, in order; undefined for one that was not run. */
+      /** For a composite reward: the outcomes of its components, in order; undefined for components not run. */
       components?: readonly (RewardOutcome | undefined)[]
     }
 ) & {

@@ -20,8 +20,8 @@ export const pythonWordClass = '\\p{L}\\p{N}_'
 const spaceRun = new RegExp(`[${pythonSpaceClass}]+`)
 
 /**
- * `str.isdigit()` includes the decimal digits and those of Unicode's numeric type "digit": super- and subscripts,
- * circled digits and the like, for which JavaScript has no property.
+ * Matches texts for which Python's `str.isdigit()` is true. Its digits are the decimal digits and those of Unicode's
+ * numeric type "digit", such as superscripts and circled digits, for which JavaScript has no property.
  */
 const onlyDigits = new RegExp(
   '^[\\p{Nd}\\u00b2\\u00b3\\u00b9\\u1369-\\u1371\\u19da\\u2070\\u2074-\\u2079\\u2080-\\u2089' +

@@ -13,7 +13,8 @@ const opening = '<answer>'
 const closing = '</answer>'
 
 /**
- * If a response has more opening or more closing `answer` tags than this, a correct answer scores a quarter of `score`.
+ * Maximum number of opening `answer` tags, and of closing ones. In a response with more, a correct answer scores only a
+ * quarter of `score`.
  */
 const tagLimit = 10
 

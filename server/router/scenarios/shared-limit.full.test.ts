@@ -17,7 +17,7 @@ test('two processes with adaptive limits for one server do not drive each otherâ
   for (const router of routers) router.setServers([config(1, server.url, { maxInFlight: null })])
   const limitOf = (i: number) => routers[i]?.snapshot()[0]?.limit ?? 0
   const inFlightOf = (i: number) => routers[i]?.inFlight(1) ?? 0
-  // Reports the other process's samples in flight to each process. A lease would report the other's slots.
+  // Reports to each router how many samples the other has in flight. A real lease would report the other's slots.
   const lease = () => {
     routers.forEach((router, i) => {
       router.setSlots(1, 96, undefined, inFlightOf(1 - i))

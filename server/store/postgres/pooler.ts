@@ -55,7 +55,7 @@ export async function isTransactionPooler(url: string): Promise<boolean> {
       return kept.rows[0]?.value !== mark
     } catch (error) {
       if (isTooManyConnections(error)) throw error
-      // The pool had no backend left for the probe, so its session is not exclusive.
+      // The pooler had no backend left for the probe, so the probe does not have a session of its own.
       return true
     }
   } finally {

@@ -2,7 +2,7 @@ import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { Database } from '../database.ts'
 import { correlationOf, deviationOf, meanOf } from './moments.ts'
 
-/** Maximum number of batches of a run, or of all runs, newest first, that are searched for composite rewards. */
+/** Maximum number of newest batches, of one run or of all runs together, that are searched for composite rewards. */
 const MAX_SEARCHED = 2_000
 
 export interface ComponentBatch {
@@ -62,8 +62,9 @@ export function numberAt(json: string, key: string): string {
 }
 
 /**
- * Statistics of keys of the extra info over a batch's scored samples: numbers, and booleans as 0 and 1; `''` is the
- * score. Extra infos with an escaped NUL or surrogate are skipped, because Postgres may be unable to decode them.
+ * Statistics of the values at some keys of the extra info, over a batch's scored samples. Numbers are included, and
+ * booleans as 0 and 1. The key `''` stands for the score. Extra infos with an escaped NUL or surrogate are skipped,
+ * because Postgres may be unable to decode them.
  */
 export async function componentStats(
   db: Database,

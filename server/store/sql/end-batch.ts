@@ -4,7 +4,7 @@ import type { Client, Database } from '../database.ts'
 
 /**
  * Ends a cancelled or failed batch: fails its pending samples with the reason `cancelled`, completes its groups, and
- * stores the end time of the batch. Does nothing for other batches. Repeatable, also concurrently.
+ * stores the end time of the batch. Does nothing for other batches. Safe to repeat, also concurrently.
  */
 export async function endUnfinished(db: Database, batchId: number): Promise<void> {
   await db.rows(
@@ -82,7 +82,7 @@ export async function endAtDeadline(db: Database, batchId: number): Promise<void
   await db.rows('end-pending', 'select end_pending($1, $2)', [batchId, 'deadline'])
 }
 
-/** Open batches of samples.score that have no pending sample and received none for `forMs`. */
+/** Open batches of `samples.score` that have no pending sample and have received no new sample for `forMs`. */
 export async function silentBatches(db: Database, forMs: number): Promise<number[]> {
   const rows = await db.rows<{ id: number }>(
     'batches-silent',

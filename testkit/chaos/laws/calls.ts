@@ -21,8 +21,8 @@ const UNFLUSHED_MS = 1_500
 /** Maximum time that an answer takes from the model to the router. */
 const HEDGE_SLACK_MS = 25
 /**
- * A worker splits a request that has no answer 100 to 200 ms after it was sent. The model records the start later, when
- * it receives the request.
+ * Minimum age at which a worker splits a request without an answer, ms; the maximum is twice as high. Measured ages are
+ * lower, because the model records the start of a request only when it receives the request.
  */
 const SPLIT_MS = 100
 /**
@@ -292,7 +292,8 @@ function flushedBy(
       /^(postgres|backend|net-postgres|read-only|disk-full|failover|all|server)/.test(kind)
     if (isOutage && from < by && until + unflushedMs > by) by = until + unflushedMs
   }
-  // PgBouncer refuses logins for 15 s after Postgres has recovered, while the service is not ready.
+  // PgBouncer refuses logins for 15 s after Postgres has recovered. Meanwhile the service reports that it is not ready,
+  // and stores no results.
   for (const event of events) {
     if (event.e === 'ready' && event.status !== 200 && event.at < by)
       by = Math.max(by, event.at + unflushedMs)

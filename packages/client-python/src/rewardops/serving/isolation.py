@@ -19,7 +19,7 @@ from collections.abc import Iterable
 
 #: The server's environment variables that the function must not see.
 SECRETS = ("REWARDOPS_SERVE_KEY", "REWARDOPS_API_KEY")
-#: Environment variable that identifies a function process in everything that it starts.
+#: Environment variable that identifies a function process. Its descendants inherit the variable.
 MARK = "REWARDOPS_FUNCTION_PROCESS"
 #: User ids without an account, from systemd's DynamicUser range. The service's function processes use them too.
 FIRST_UID, LAST_UID = 61_184, 65_519
@@ -145,7 +145,7 @@ class Enclosure:
         Later calls do nothing.
         """
         if self._has_left:
-            # Another process may have this user by now.
+            # Another function process may have this user by now and must not be killed.
             return
         self._has_left = True
         if IS_LINUX:
