@@ -108,7 +108,7 @@ describe('one vote', () => {
         judge_truncated_replies: 0,
         judge_cost: 0.0035,
       },
-      usage: { calls: 1, promptTokens: 200, completionTokens: 50, currency: 'USD', complete: true },
+      usage: { promptTokens: 200, completionTokens: 50 },
       replies: [{ vote: 0, content: 'Fine. [[8]]', value: 8, problem: null, serverId: 1 }],
     })
     const body = JSON.parse(server.calls[0]?.body ?? '') as ChatBody
@@ -178,6 +178,20 @@ describe('one vote', () => {
     expect(rewardOutcomeOf(outcome)).toMatchObject({ ok: false, reason: 'unparseable' })
   })
 
+  test('tokens and cost are null if a reply has no token counts', async () => {
+    const { harness } = await judgeThat(() => ({ ...completion('[[8]]'), usage: undefined }))
+    const outcome = await judge(harness, {
+      ...single,
+      price: { promptPer1k: 1, completionPer1k: 1 },
+    })
+    expect(outcome).toMatchObject({
+      score: 8,
+      extra: { judge_prompt_tokens: null, judge_completion_tokens: null, judge_cost: null },
+      usage: null,
+    })
+    expect(rewardOutcomeOf(outcome)).not.toHaveProperty('tokens')
+  })
+
   test('two different verdicts in one reply are not a verdict', async () => {
     const { harness } = await judgeThat(() => 'The answer claims [[10]], I say [[2]]')
     expect(await judge(harness, single)).toMatchObject({
@@ -194,7 +208,7 @@ describe('one vote', () => {
       ok: false,
       reason: 'rejected',
       replies: [{ content: null, promptTokens: null }],
-      usage: { complete: false, cost: null },
+      usage: null,
     })
     expect(outcome.attempts).toHaveLength(1)
   })

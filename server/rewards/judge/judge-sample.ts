@@ -38,21 +38,16 @@ export interface JudgeReply {
   truncated: boolean
 }
 
+/** Tokens of all calls. Null if any call has no reply, or a reply without token counts. */
 export interface JudgeUsage {
-  calls: number
   promptTokens: number
   completionTokens: number
-  /** Cost at the template's price; null if no price is set, or if any reply lacks its token counts. */
-  cost: number | null
-  currency: string | null
-  /** Whether every call had a reply and every reply reported its tokens. */
-  complete: boolean
 }
 
 export type JudgeOutcome = (
   | { ok: true; score: number; extra: Record<string, unknown> }
   | { ok: false; reason: SampleFailureReason; detail: string }
-) & { replies: JudgeReply[]; usage: JudgeUsage; attempts: AttemptRecord[] }
+) & { replies: JudgeReply[]; usage: JudgeUsage | null; attempts: AttemptRecord[] }
 
 /**
  * Judges a sample by k concurrent votes, which are parsed and combined as the template says. If at most half of the
@@ -80,7 +75,7 @@ export async function judgeSample(
     ),
   )
   const replies = votes.flat().map(({ reply }) => reply)
-  const usage = usageOf(replies, template)
+  const usage = usageOf(replies)
   const attempts = votes.flat().flatMap((call) => call.attempts)
   const common = { replies, usage, attempts }
   const read = votes.map((calls) => valueOfVote(calls, template))
@@ -93,8 +88,10 @@ export async function judgeSample(
 /** Converts a judge's outcome to a reward outcome, without the replies, because they are stored as texts. */
 export function rewardOutcomeOf(outcome: JudgeOutcome): RewardOutcome {
   const { attempts, usage } = outcome
-  const { promptTokens, completionTokens, complete } = usage
-  const spent = { attempts, ...(complete ? { tokens: promptTokens + completionTokens } : {}) }
+  const spent = {
+    attempts,
+    ...(usage === null ? {} : { tokens: usage.promptTokens + usage.completionTokens }),
+  }
   return outcome.ok
     ? { ok: true, score: outcome.score, extra: outcome.extra, ...spent }
     : { ok: false, reason: outcome.reason, detail: outcome.detail, ...spent }
@@ -241,21 +238,24 @@ function failureOf(
   return { reason, detail }
 }
 
-function usageOf(replies: readonly JudgeReply[], { price }: JudgeTemplate): JudgeUsage {
-  let promptTokens = 0
-  let completionTokens = 0
-  let complete = true
-  for (const reply of replies) {
-    if (reply.promptTokens === null || reply.completionTokens === null) complete = false
-    promptTokens += reply.promptTokens ?? 0
-    completionTokens += reply.completionTokens ?? 0
+function usageOf(replies: readonly JudgeReply[]): JudgeUsage | null {
+  const usage: JudgeUsage = { promptTokens: 0, completionTokens: 0 }
+  for (const { promptTokens, completionTokens } of replies) {
+    if (promptTokens === null || completionTokens === null) return null
+    usage.promptTokens += promptTokens
+    usage.completionTokens += completionTokens
   }
-  const cost =
-    price === null || !complete
-      ? null
-      : (promptTokens * price.promptPer1k + completionTokens * price.completionPer1k) / 1_000
-  const currency = price?.currency ?? null
-  return { calls: replies.length, promptTokens, completionTokens, cost, currency, complete }
+  return usage
+}
+
+/** The cost at the template's price, or null if the tokens are unknown. */
+function costOf(
+  usage: JudgeUsage | null,
+  price: NonNullable<JudgeTemplate['price']>,
+): number | null {
+  if (usage === null) return null
+  const { promptTokens, completionTokens } = usage
+  return (promptTokens * price.promptPer1k + completionTokens * price.completionPer1k) / 1_000
 }
 
 /** Returns the extra info of a sample. It is flat, with one type of value per key, so that each key can be a column. */
@@ -263,7 +263,7 @@ function extraOf(
   template: JudgeTemplate,
   read: readonly (number | null)[],
   votes: readonly (readonly JudgeCall[])[],
-  usage: JudgeUsage,
+  usage: JudgeUsage | null,
 ): Record<string, unknown> {
   const pairs = template.kind === 'pair' && template.pair.swap
   const inconsistent = votes.filter(([a, b]) => {
@@ -276,9 +276,9 @@ function extraOf(
     judge_failed_votes: read.filter((value) => value === null).length,
     judge_truncated_replies: votes.flat().filter(({ reply }) => reply.truncated).length,
     ...(pairs ? { judge_inconsistent_votes: inconsistent.length } : {}),
-    judge_prompt_tokens: usage.promptTokens,
-    judge_completion_tokens: usage.completionTokens,
-    ...(template.price === null ? {} : { judge_cost: usage.cost }),
+    judge_prompt_tokens: usage?.promptTokens ?? null,
+    judge_completion_tokens: usage?.completionTokens ?? null,
+    ...(template.price === null ? {} : { judge_cost: costOf(usage, template.price) }),
   }
 }
 
@@ -288,14 +288,7 @@ function refused(reason: SampleFailureReason, detail: string): JudgeOutcome {
     reason,
     detail,
     replies: [],
-    usage: {
-      calls: 0,
-      promptTokens: 0,
-      completionTokens: 0,
-      cost: 0,
-      currency: null,
-      complete: true,
-    },
+    usage: { promptTokens: 0, completionTokens: 0 },
     attempts: [],
   }
 }
