@@ -67,7 +67,7 @@ async function inTurn(bench: Bench, version: string) {
   return { bare, byModel, byRule, calls }
 }
 
-/** The bodies that the service's engine sends for these samples, one per sample. */
+/** Request bodies as the service sends them to a reward-model server, one per sample. */
 export function classifyBodies(
   bench: Bench,
   samples: readonly (SampleInput & { response: string })[],

@@ -62,7 +62,7 @@ const TABLES: Readonly<Record<string, () => Table>> = {
   }),
   engines: () => ({
     head: [
-      ...['engine', 'servers', 'scores', '[judges](judges.md)', '[chat template](#chat-templates)'],
+      ...['engine', 'name', 'scores', '[judges](judges.md)', '[chat template](#chat-templates)'],
       ...[
         '[self-test](#self-test)',
         '[micro-batches](router.md#micro-batching)',

@@ -85,8 +85,8 @@ export function AuditView({ actor, action, onFilter }: Filter & { onFilter(to: F
               />
             ) : (
               <Empty icon={ScrollText} title="No audit entries">
-                The audit log records changes to servers, keys, limits and retention, and cancelled
-                batches. Each entry names the actor and the values.
+                The audit log records cancelled batches and changes to servers, keys, limits and
+                retention. Each entry names the actor and the values.
               </Empty>
             )
           }

@@ -259,7 +259,7 @@ const LIMIT_FIELDS = [
   {
     name: 'maxPriority',
     label: 'Max priority',
-    hint: 'From −100 to 100. The default of a batch is 0.',
+    hint: 'From −100 to 100. A batch’s default priority is 0.',
   },
 ] as const satisfies readonly { name: keyof RunLimitValues; label: string; hint: string }[]
 

@@ -4,7 +4,10 @@ import { gradedProblems } from '../../testkit/service/rollouts.ts'
 
 export type Rollout = z.input<typeof SampleInput>
 
-/** One group per problem, one data source per model, answers in the strict rule's format. */
+/**
+ * Returns the graded problems as rollouts: one group per problem and one data source per model. Answers get GSM8K's
+ * marker `####`, which the strict rule expects.
+ */
 export function readRollouts(): Rollout[] {
   return gradedProblems().flatMap(({ id, question, ground_truth, responses }) =>
     responses.map(({ model, response }) => ({

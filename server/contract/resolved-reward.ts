@@ -48,7 +48,7 @@ export interface ResolvedReward {
   maxConcurrency: number | null
   /** Whether servers are woken before the batch and put to sleep when no batch needs them. */
   sleepAfter?: boolean
-  /** For manager `rate_limited`: the limiter that samples of all batches share under this name. */
+  /** For manager `rate_limited`: the limiter. All batches with the same limiter name share it. */
   limiter?: { name: string; limits: RequestLimits }
   /** For manager `gdpo`: its dimensions, which are keys of the extra info, and their weights. */
   gdpo?: { keys: string[]; weights: number[] }

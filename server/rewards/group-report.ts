@@ -20,11 +20,11 @@ export interface GroupReport extends GroupStatistics {
 
 /**
  * Computes statistics, class and advantages of a completed group, from the members in order of their index. Members
- * that failed, or whose score a failure policy set or removed, do not count in the statistics and the class.
+ * that failed, or whose score a failure policy set or removed, do not count in the statistics or the class.
  *
  * A member that does not count has no advantage (`null`: the trainer masks it), except that the policy `group_mean`
- * gives it the advantage 0. A score from the policy `constant` has no advantage, because among members with equal
- * scores (deviation 0, epsilon 1e-6) a difference of 1 would give an advantage of a million.
+ * gives it the advantage 0. A member whose score the policy `constant` set has no advantage, because among members with
+ * equal scores (deviation 0, epsilon 1e-6) a difference of 1 would give an advantage of a million.
  */
 export function groupReport(
   members: readonly GroupMember[],

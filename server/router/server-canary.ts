@@ -132,7 +132,8 @@ export class ServerCanary {
     return true
   }
 
-  /** Handles a canary that ended with a fault. Returns true the first time, when another canary should be sent. */
+  /** Handles a canary that ended with a fault. Returns true the first time: the caller should
+   * then send another canary. */
   missed(): boolean {
     if (this.#isMissed) return false
     this.#isMissed = true

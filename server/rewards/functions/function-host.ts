@@ -54,8 +54,7 @@ const UNKNOWN_HOLDER_MS = 1_000
 /** Number of cancelled calls with unsettled promises after which a process takes no more calls. */
 const MAX_ABANDONED = 256
 /**
- * A process counts as dead if a call is overdue by this time although the watchdog does not report the process as
- * blocked.
+ * A process counts as dead if a call is overdue by this time and the watchdog has not reported the process as blocked.
  */
 const SILENT_MS = 30_000
 const LAST_WORDS_MS = 500

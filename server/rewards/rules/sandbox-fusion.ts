@@ -12,7 +12,7 @@ export interface SandboxJob {
   code: string
   language: string
   stdin: string | null
-  /** Time limit of the compilation and of the run, each in seconds. */
+  /** Time limit in seconds, for the compilation and for the run separately. */
   timeoutS: number
   memoryLimitMb: number
 }

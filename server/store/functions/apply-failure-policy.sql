@@ -1,8 +1,8 @@
 -- Applies the batch's failure policy to completed groups with failed members. These groups have no pending samples, so
 -- no other transaction locks them. With group_mean, failed members get the mean of the scored ones, or no score if
--- there are none. With drop_group, no member keeps a score. The mean is computed from scaled scores, because sums of
--- large ones and the squares that avg() needs overflow, and tiny ones underflow. Both are errors in Postgres, and the
--- results of the group could never be written. Scaling by a power of two does not round.
+-- there are none. With drop_group, no member keeps a score. The mean is computed from scaled scores. Without scaling,
+-- sums and squares of large scores could overflow, and squares of tiny scores could underflow. Postgres would raise an
+-- error, and the results of the group could never be written. Scaling by a power of two does not round.
 CREATE FUNCTION apply_failure_policy(p_batch int, p_policy text, p_groups int[]) RETURNS void LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE

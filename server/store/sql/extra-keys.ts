@@ -10,7 +10,7 @@ const MAX_VALUES = 12
 /** Maximum number of batches, newest first, whose keys are added up. */
 const MAX_BATCHES = 5_000
 const MAX_LISTED = 200
-/** Maximum number of batches without a roll-up that are read, newest first, and of samples read from each. */
+/** Limits for batches without a roll-up: number of batches to read, newest first, and of samples from each. */
 const MAX_SAMPLED = { batches: 4, samples: 256 }
 
 export interface ExtraKeyRow extends Omit<ExtraKeyDto, 'values'> {

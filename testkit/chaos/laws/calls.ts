@@ -301,7 +301,10 @@ function flushedBy(
   return by
 }
 
-/** How often the trainer sent the text of each single sample until it got an answer. Each call may be scored. */
+/**
+ * Counts, for each sample that was sent in a call of its own, the calls up to and including the first that was answered.
+ * Each of these calls may have been scored.
+ */
 function triesOfSingles(events: readonly HistoryEvent[]): Map<string, number> {
   const tries = new Map<string, number>()
   const isAnswered = new Set<string>()

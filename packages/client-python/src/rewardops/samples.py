@@ -70,7 +70,7 @@ def camel_case(name: str) -> str:
 
 
 _NAMES = {one.name: camel_case(one.name) for one in fields(Sample)}
-#: Accepted names of fields: the service's, Python's and verl's.
+#: Maps each accepted name of a field (camelCase, snake_case or verl's) to the service's name.
 FIELDS: dict[str, str] = {
     **_NAMES,
     **{name: name for name in _NAMES.values()},
