@@ -29,9 +29,10 @@ export function RotateKeySheet({ of, onClose }: { of: ApiKeyDto; onClose(): void
       onSuccess: () => void queryClient.invalidateQueries(trpc.keys.pathFilter()),
     }),
   )
-  // The new key is shown only once, so the sheet stays open until the key has arrived.
+  // The new key is shown only once, so the sheet stays open until the key has arrived. `rotate.isPending` changes with
+  // the next render, which may come after an Escape.
   const close = () => {
-    if (!rotate.isPending) onClose()
+    if (queryClient.isMutating({ mutationKey: trpc.keys.rotate.mutationKey() }) === 0) onClose()
   }
   return (
     <Sheet open onClose={close} title={rotate.data ? `Key ${of.name}` : `Rotate ${of.name}`}>

@@ -317,7 +317,7 @@ export class ServerLauncher {
   async #endWithService(supervised: Supervised, killAtMs: number): Promise<void> {
     supervised.stopping = true
     clearTimeout(supervised.timer)
-    // The server is marked as unreachable before its process ends, so that workers on other machines stop sending calls.
+    // The server is marked as unreachable before its process ends, so that workers on other machines stop their calls.
     await withTimeout(this.#gone(supervised.id), RECORD_MS).catch(() => {})
     const leftMs = Math.max(0, killAtMs - performance.now())
     await supervised.process?.stop(Math.min(leftMs, this.#o.timings.stopWithinMs))

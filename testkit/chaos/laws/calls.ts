@@ -302,8 +302,8 @@ function flushedBy(
 }
 
 /**
- * Counts, for each sample that was sent in a call of its own, the calls up to and including the first that was answered.
- * Each of these calls may have been scored.
+ * Counts, for each sample that was sent in a call of its own, the calls up to and including the first answered one. Each
+ * of these calls may have been scored.
  */
 function triesOfSingles(events: readonly HistoryEvent[]): Map<string, number> {
   const tries = new Map<string, number>()
