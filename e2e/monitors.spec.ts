@@ -3,7 +3,7 @@ import {
   startWebhookReceiver,
   type WebhookReceiver,
 } from '../testkit/service/webhook-receiver/process.ts'
-import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
+import { expectAccessible, expectFits, expectLive, watchErrors } from './fixtures/look.ts'
 import { looksOf } from './fixtures/looks.ts'
 import { startTestService, type TestService, test } from './fixtures/service.ts'
 
@@ -180,6 +180,7 @@ test('creates, edits and removes a mark by keyboard, and draws it on every chart
   const marks = page.getByRole('list', { name: 'Marked steps' })
   await expect(marks).toContainText('Step 5')
   await expect(page.locator('svg g[data-mark="5"]').first()).toBeVisible()
+  await expectLive(page)
   await page.keyboard.press('m')
   await expect(page).toHaveURL(/mark=new/)
   await expect(sheet(page, 'Mark a step').getByLabel('Label', { exact: true })).toBeFocused()

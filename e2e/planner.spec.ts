@@ -116,6 +116,7 @@ test('a column header selects the drawn steps, also by keyboard', { tag: '@full'
   await page.goto(`${service.url}/planner`)
   const column = page.getByRole('button', { name: 'No limit' })
   await expect(column).toHaveAttribute('aria-pressed', 'false')
+  await expectLive(page)
   await column.focus()
   await page.keyboard.press('Enter')
   await expect(column).toHaveAttribute('aria-pressed', 'true')

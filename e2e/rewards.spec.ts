@@ -256,6 +256,7 @@ test('shows the components of a composite reward over steps, with table views', 
 
 test('works by keyboard alone', { tag: '@full' }, async ({ page }) => {
   await page.goto(`${service.url}/rewards?view=try`)
+  await expectLive(page)
   await page.getByLabel('Response', { exact: true }).focus()
   await page.keyboard.press('Control+Enter')
   await expect(tried(page)).toBeVisible()

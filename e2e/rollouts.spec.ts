@@ -1,7 +1,7 @@
 import { expect, type Page } from '@playwright/test'
 import { HOSTILE_TEXTS } from '../components/rollouts/testing/hostile-texts.ts'
 import { dataUrl, noisePng } from '../testkit/service/noise-png.ts'
-import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
+import { expectAccessible, expectFits, expectLive, watchErrors } from './fixtures/look.ts'
 import { expectStateAccessible } from './fixtures/looks.ts'
 import { type TestService, test } from './fixtures/service.ts'
 
@@ -145,6 +145,7 @@ test('hostile texts run nothing and load nothing', async ({ page }) => {
   })
   page.on('dialog', (dialog) => foreign.push(dialog.message()))
   await page.goto(`${service.url}/samples?batch=${batch}&sample=${batch}-${texts.length - 1}`)
+  await expectLive(page)
   for (let i = texts.length - 1; i >= 0; i--) {
     const panel = panelOf(page, `${batch}-${i}`)
     await expect(panel.locator('[data-rendered="true"] .rollout-md').first()).toBeVisible()
@@ -236,6 +237,8 @@ test('siblings are compared side by side, with differences, keys and a link', as
   const errors = watchErrors(page)
   await page.goto(`${service.url}/samples?batch=${batch}&sample=${batch}-0`)
   await expect(panelOf(page, `${batch}-0`)).toBeVisible()
+  // Keys work once the page is hydrated.
+  await expectLive(page)
   await page.keyboard.press('c')
   const pair = (left: number, right: number) =>
     page.locator(`[data-side-by-side="${batch}-${left} ${batch}-${right}"]`)
@@ -259,6 +262,7 @@ test('siblings are compared side by side, with differences, keys and a link', as
   await expect(pair(1, 2)).toBeVisible()
   await expect(page.getByLabel('Highlight differences')).not.toBeChecked()
   await expect(page.locator('[data-side="left"] [data-active="true"]')).toBeVisible()
+  await expectLive(page)
   await page.keyboard.press('Escape')
   await expect(panelOf(page, `${batch}-1`)).toBeVisible()
   errors.expectNone()

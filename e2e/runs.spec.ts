@@ -3,7 +3,7 @@ import { createLogger } from '../server/log.ts'
 import { Database } from '../server/store/database.ts'
 import { runningEmbeddedUrl } from '../server/store/postgres/embedded.ts'
 import { section } from './exactness/read-page.ts'
-import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
+import { expectAccessible, expectFits, expectLive, watchErrors } from './fixtures/look.ts'
 import { expectStateAccessible } from './fixtures/looks.ts'
 import { type TestService, test } from './fixtures/service.ts'
 
@@ -141,6 +141,7 @@ test('overlays another run, shows the distribution as a table, and keeps its sta
   const errors = watchErrors(page)
   await page.goto(`${service.url}/runs/learner`)
   const overlay = page.getByRole('combobox', { name: 'Overlay run' })
+  await expectLive(page)
   await overlay.focus()
   await overlay.press('ArrowDown')
   await expect(page.getByRole('option', { name: 'other' })).toBeVisible()

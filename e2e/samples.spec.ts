@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { expect, type Locator, type Page } from '@playwright/test'
 import { choose } from './fixtures/choose.ts'
-import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
+import { expectAccessible, expectFits, expectLive, watchErrors } from './fixtures/look.ts'
 import { expectStateAccessible, looksOf } from './fixtures/looks.ts'
 import { type TestService, test } from './fixtures/service.ts'
 
@@ -118,6 +118,7 @@ test('one user searches and saves a view; another opens it, annotates, exports a
   const errors = watchErrors(page)
   await page.goto(`${service.url}/samples?run=samples-run`)
   await expect(rowsOf(page).first()).toBeVisible()
+  await expectLive(page)
 
   await page.keyboard.press('f')
   const search = page.getByLabel('Search texts')

@@ -55,6 +55,7 @@ const plain = (text: string) => text.replace(/\s+/g, ' ').trim()
 async function open(page: Page, query = ''): Promise<Locator> {
   await page.goto(`${service.url}/batches/${batch}${query}`)
   await expect(plotOf(page)).toBeVisible()
+  await expectLive(page)
   return plotOf(page)
 }
 
@@ -140,6 +141,7 @@ test('keeps order, zoom, rows and mini-batches in the URL', { tag: '@full' }, as
   await expect(page).toHaveURL(/from=\d+&to=\d+&chunk=16&rows=read/)
   const before = await window.innerText()
   await page.reload()
+  await expectLive(page)
   await expect(window).toHaveText(before)
   await expect(page.getByText('· 3 mini-batches')).toBeVisible()
   await plotOf(page).focus()
