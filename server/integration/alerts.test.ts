@@ -232,23 +232,26 @@ describe('marks', () => {
   })
 })
 
-it('a service whose secrets key is lost starts once it is given the id of the lost key', async () => {
-  const { id } = await create({ name: 'unreadable', url: `${receiver.url}/ok?key=very-hidden` })
-  const file = `${service.dataDir}/secrets.key`
-  await service.stop()
-  rmSync(file)
-  const refused = await service.restart().catch((error: Error) => error.message)
-  expect(refused).toMatch(/secrets\.key does not exist/)
-  const [, lost = ''] = /REWARDOPS_LOST_SECRETS_KEY=([0-9a-f]{8})/.exec(String(refused)) ?? []
-  expect(existsSync(file)).toBe(false)
-  await service.stop()
+itInFullRun(
+  'a service whose secrets key is lost starts once it is given the id of the lost key',
+  async () => {
+    const { id } = await create({ name: 'unreadable', url: `${receiver.url}/ok?key=very-hidden` })
+    const file = `${service.dataDir}/secrets.key`
+    await service.stop()
+    rmSync(file)
+    const refused = await service.restart().catch((error: Error) => error.message)
+    expect(refused).toMatch(/secrets\.key does not exist/)
+    const [, lost = ''] = /REWARDOPS_LOST_SECRETS_KEY=([0-9a-f]{8})/.exec(String(refused)) ?? []
+    expect(existsSync(file)).toBe(false)
+    await service.stop()
 
-  env.REWARDOPS_LOST_SECRETS_KEY = lost
-  await service.restart()
-  const warning = await waitFor('the unreadable secret in the log', () =>
-    service.log.find('enter it again').find(({ raw }) => raw.includes('"unreadable"')),
-  )
-  expect(warning.raw).toContain('webhook.url')
-  await service.api.alerts.update.mutate({ id, url: `${receiver.url}/ok` })
-  expect(await service.api.alerts.test.mutate({ id })).toMatchObject({ delivered: true })
-})
+    env.REWARDOPS_LOST_SECRETS_KEY = lost
+    await service.restart()
+    const warning = await waitFor('the unreadable secret in the log', () =>
+      service.log.find('enter it again').find(({ raw }) => raw.includes('"unreadable"')),
+    )
+    expect(warning.raw).toContain('webhook.url')
+    await service.api.alerts.update.mutate({ id, url: `${receiver.url}/ok` })
+    expect(await service.api.alerts.test.mutate({ id })).toMatchObject({ delivered: true })
+  },
+)

@@ -234,7 +234,7 @@ describe.skipIf(!local.ok)('the sandbox of the service', () => {
     })
   })
 
-  it('is checked for large bodies too, which another thread accepts', async () => {
+  itInFullRun('is checked for large bodies too, which another thread accepts', async () => {
     const text = 'x'.repeat(2 ** 20)
     const { batchId } = await submit([program(RIGHT, { prompt: text })], {})
     expect(await wait(batchId)).toMatchObject({ scored: 1, mean: 1 })

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { batchCalls } from '../../testkit/service/batch-calls.ts'
+import { itInFullRun } from '../../testkit/service/full-run.ts'
 import { expectRefusal } from '../../testkit/service/refusals.ts'
 import { rollouts, type Sample, type Submit, sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
@@ -299,30 +300,33 @@ describe('a component that fails', () => {
   })
 })
 
-it('sleepAfter wakes the servers of every component’s model and puts them back to sleep', async () => {
-  const names = ['sleepy-a', 'sleepy-b']
-  const servers = await Promise.all(
-    names.map((model) => SimulatedServer.start({ model, wakeMs: 50 })),
-  )
-  for (const [at, name] of names.entries()) {
-    await service.api.servers.register.mutate({ name, url: servers[at]!.url })
-    await service.api.servers.sleep.mutate({ name })
-  }
-  const combine = [correct, ...names.map((model) => ({ name: model, reward: { model } }))]
-  const { batchId } = await submit(rollouts(16), { combine, sleepAfter: true })
-  expect(await wait(batchId)).toMatchObject({ scored: 16, failed: 0 })
-  for (const name of names) {
-    await waitFor(`${name} to sleep`, async () => {
-      return (await service.api.servers.get.query({ name })).state === 'sleeping'
-    })
-  }
-  for (const server of servers) {
-    const routes = server.stats().lifecycle.map(({ route }) => route.replace(/\?.*/, ''))
-    expect(routes).toEqual(['POST /sleep', 'POST /wake_up', 'POST /sleep'])
-  }
-  for (const name of names) await service.api.servers.remove.mutate({ name })
-  await Promise.all(servers.map((server) => server.close()))
-})
+itInFullRun(
+  'sleepAfter wakes the servers of every component’s model and puts them back to sleep',
+  async () => {
+    const names = ['sleepy-a', 'sleepy-b']
+    const servers = await Promise.all(
+      names.map((model) => SimulatedServer.start({ model, wakeMs: 50 })),
+    )
+    for (const [at, name] of names.entries()) {
+      await service.api.servers.register.mutate({ name, url: servers[at]!.url })
+      await service.api.servers.sleep.mutate({ name })
+    }
+    const combine = [correct, ...names.map((model) => ({ name: model, reward: { model } }))]
+    const { batchId } = await submit(rollouts(16), { combine, sleepAfter: true })
+    expect(await wait(batchId)).toMatchObject({ scored: 16, failed: 0 })
+    for (const name of names) {
+      await waitFor(`${name} to sleep`, async () => {
+        return (await service.api.servers.get.query({ name })).state === 'sleeping'
+      })
+    }
+    for (const server of servers) {
+      const routes = server.stats().lifecycle.map(({ route }) => route.replace(/\?.*/, ''))
+      expect(routes).toEqual(['POST /sleep', 'POST /wake_up', 'POST /sleep'])
+    }
+    for (const name of names) await service.api.servers.remove.mutate({ name })
+    await Promise.all(servers.map((server) => server.close()))
+  },
+)
 
 it('an invalid composite reward is refused at the submit', async () => {
   const refuse = async (reward: object, message: RegExp, reason: ErrorReason = 'invalid_input') => {

@@ -137,7 +137,7 @@ describe('images are stored once', () => {
     expect(items).toHaveLength(8)
   })
 
-  it('by a large body, by appends and by single samples', async () => {
+  itInFullRun('by a large body, by appends and by single samples', async () => {
     const samples = siblings(120, 'large')
     expect(JSON.stringify(samples).length).toBeGreaterThan(2 << 20)
     const before = await stored()

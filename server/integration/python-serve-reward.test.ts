@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { FULL } from '../../testkit/service/full-run.ts'
+import { FULL, itInFullRun } from '../../testkit/service/full-run.ts'
 import { type Sample, sample } from '../../testkit/service/rollouts.ts'
 import type { Service } from '../../testkit/service/service.ts'
 import { leaveShared, sharedService } from '../../testkit/service/service-with-model.ts'
@@ -167,28 +167,31 @@ describe.skipIf(missing)('an unchanged verl reward function', () => {
     expect(score).toEqual([5, 0.25, 0])
   })
 
-  it('runs with the command of an imported configuration, and scores with its reward', async () => {
-    const text = `
+  itInFullRun(
+    'runs with the command of an imported configuration, and scores with its reward',
+    async () => {
+      const text = `
 custom_reward_function:
   path: ${REWARDS}
   name: compute_score
   reward_kwargs: {score: 5, format_score: 0.25}
 `
-    const config = await service.api.rewards.importConfig.mutate({ text })
-    const { command, model } = config.functionServer!
-    expect(command[0]).toBe('rewardops')
-    await run('the import', model, command.slice(1))
-    const { batchId } = await service.api.batches.submit.mutate({
-      run: 'imported',
-      step: 1,
-      reward: config.reward,
-      samples: [sample(), sample({ response: '#### 71' })],
-    })
-    const ended = () => service.api.batches.wait.query({ batchId, waitMs: 60_000 })
-    while ((await ended()).completedAt === null);
-    const { score } = await service.api.batches.results.query({ batchId })
-    expect(score).toEqual([5, 0.25])
-  })
+      const config = await service.api.rewards.importConfig.mutate({ text })
+      const { command, model } = config.functionServer!
+      expect(command[0]).toBe('rewardops')
+      await run('the import', model, command.slice(1))
+      const { batchId } = await service.api.batches.submit.mutate({
+        run: 'imported',
+        step: 1,
+        reward: config.reward,
+        samples: [sample(), sample({ response: '#### 71' })],
+      })
+      const ended = () => service.api.batches.wait.query({ batchId, waitMs: 60_000 })
+      while ((await ended()).completedAt === null);
+      const { score } = await service.api.batches.results.query({ batchId })
+      expect(score).toEqual([5, 0.25])
+    },
+  )
 
   it.concurrent.each(FULL ? ['misbehaves', 'misbehaves_async'] : ['misbehaves'])(
     'fails only the sample on which it hangs, exits or raises, with the reason: %s',

@@ -4,7 +4,7 @@ import type { SimulatedServers } from '../../testkit/processes/simulated-rm.ts'
 import type { ApiInputs } from '../../testkit/processes/trpc-call.ts'
 import { batchCalls } from '../../testkit/service/batch-calls.ts'
 import { expectExactlyOnce, followBatch } from '../../testkit/service/follow-batch.ts'
-import { itInFullRun } from '../../testkit/service/full-run.ts'
+import { inFullRun, itInFullRun } from '../../testkit/service/full-run.ts'
 import { expectRefusal } from '../../testkit/service/refusals.ts'
 import {
   hashScore,
@@ -459,7 +459,10 @@ describe('a part of a batch', () => {
 
   it.each([
     ['whole', undefined],
-    ['by index', { indexes: [0, 1, 2, 3, 5, 6], wholeGroups: false }],
+    ...inFullRun<[string, object]>([
+      'by index',
+      { indexes: [0, 1, 2, 3, 5, 6], wholeGroups: false },
+    ]),
   ])('is rescored %s with texts that take several statements to copy', async (_, select) => {
     const first = await submit(rollouts(8, 4, 'long'))
     await ended(first)

@@ -44,7 +44,8 @@ it('leaks nothing, and gives each client its own answer', async () => {
     expect(answered).toBeGreaterThan((REQUESTS * 5) / 6)
     expect(failed).toBeLessThan(REQUESTS / 150)
     expect(aborted).toBeGreaterThan(REQUESTS / 60)
-    expect(broken).toBeGreaterThan(REQUESTS / 600)
+    // Few servers break off their answers before the client does, so a short run may have none.
+    if (FULL) expect(broken).toBeGreaterThan(REQUESTS / 600)
     await waitFor('an idle proxy', () => bed.proxy.counts().requests === 0)
     expect(bed.proxy.counts().calls).toBe(0)
     for (const server of router.snapshot()) {

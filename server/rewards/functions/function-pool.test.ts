@@ -362,8 +362,14 @@ describe('a manager class', () => {
 
   test.each([
     ['a list', "[3, 'asked', 'why']", { score: 6, extra: { explanation: 'why' } }],
-    ['NaN', 'Number.NaN', { ok: false, reason: 'non_finite', detail: /mine\.ts: .*returned NaN/ }],
-    ...inFullRun<[string, string, object]>(['a number', '3', { extra: { raw: 3, acc: 3 } }]),
+    ...inFullRun<[string, string, object]>(
+      ['a number', '3', { extra: { raw: 3, acc: 3 } }],
+      [
+        'NaN',
+        'Number.NaN',
+        { ok: false, reason: 'non_finite', detail: /mine\.ts: .*returned NaN/ },
+      ],
+    ),
   ])('reads any value that its function returned: %s', async (_, returned, expected) => {
     const one = pool()
     const manager = one.ref(MANAGER, { path: 'manager.ts', kwargs: { factor: 2 } })

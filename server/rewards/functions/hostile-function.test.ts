@@ -65,7 +65,7 @@ const ATTEMPTS: Attempt[] = [
     name: 'read the secret in the environment of the service',
     code: "return fs.readFileSync('/proc/' + aims.service + '/environ', 'utf8').includes('a-secret')",
     process: true,
-    quick: ['process', 'sandbox'],
+    quick: ['sandbox'],
   },
   {
     name: 'read the memory of its worker',
