@@ -459,7 +459,7 @@ describe('a part of a batch', () => {
 
   it.each([
     ['whole', undefined],
-    ...inFullRun<[string, object]>([
+    ...inFullRun<[string, { indexes: number[]; wholeGroups: boolean }]>([
       'by index',
       { indexes: [0, 1, 2, 3, 5, 6], wholeGroups: false },
     ]),
