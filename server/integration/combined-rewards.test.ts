@@ -130,9 +130,13 @@ describe('rewards.components', () => {
 
   it('leaves out extra info that cannot be decoded, and does not count it', async () => {
     await scored('later', 1, { combine })
+    // The batch may have been rolled up already, with the extra info as it was.
     await service.sql(
-      `update sample set reward_extra = '{"right": 1, "loose": 1, "text": "\\u0000"}'
-       where idx = 1 and batch_id = (select max(b.id) from batch b join run r on r.id = b.run_id where r.name = 'later')`,
+      `with broken as (
+         update sample set reward_extra = '{"right": 1, "loose": 1, "text": "\\u0000"}'
+         where idx = 1 and batch_id = (select max(b.id) from batch b join run r on r.id = b.run_id where r.name = 'later')
+         returning batch_id)
+       update batch set rolled_up = false where id in (select batch_id from broken)`,
     )
     const found = await components('later')
     expect(found.components.find(({ name }) => name === 'right')?.points[0]?.n).toBe(7)
