@@ -2,17 +2,17 @@
  * Reads shared state, one read at a time. Calls that arrive during a read share the next read, so every caller gets a
  * read that began after its call.
  */
-export class SharedRead {
-  readonly #read: () => Promise<void>
-  #current: Promise<void> | null = null
-  #next: Promise<void> | null = null
+export class SharedRead<T = void> {
+  readonly #read: () => Promise<T>
+  #current: Promise<T> | null = null
+  #next: Promise<T> | null = null
 
-  constructor(read: () => Promise<void>) {
+  constructor(read: () => Promise<T>) {
     this.#read = read
   }
 
   /** @throws the error of the read */
-  run(): Promise<void> {
+  run(): Promise<T> {
     if (this.#current === null) return this.#start()
     this.#next ??= this.#current
       .catch(() => {})
@@ -28,7 +28,7 @@ export class SharedRead {
     await (this.#next ?? this.#current)?.catch(() => {})
   }
 
-  #start(): Promise<void> {
+  #start(): Promise<T> {
     this.#current = this.#read().finally(() => {
       this.#current = null
     })

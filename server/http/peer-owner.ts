@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import type { Socket } from 'node:net'
 import { endianness } from 'node:os'
+import { SharedRead } from '../shared-read.ts'
 
 /**
  * Tables of all TCP sockets in the network namespace. IPv6 sockets connected to 127.0.0.1 are in the second table. It is
@@ -33,10 +34,10 @@ export const HAS_PEER_OWNERS = process.platform === 'linux'
 
 /** Finds the owners of the other ends of connections. Connections that arrive during a read share the next read. */
 export class PeerOwners {
-  readonly #tables: SharedTable[]
+  readonly #tables: SharedRead<string | null>[]
 
   constructor(read: (file: string) => Promise<string> = (file) => readFile(file, 'latin1')) {
-    this.#tables = TABLES.map((file) => new SharedTable(() => read(file)))
+    this.#tables = TABLES.map((file) => new SharedRead(() => read(file).catch(() => null)))
   }
 
   /** Finds the owner of the other end of a connection. Never rejects. */
@@ -50,7 +51,7 @@ export class PeerOwners {
     let why: 'gone' | 'unreadable' = 'unreadable'
     for (let look = 0; look < LOOKS; look++) {
       for (const table of this.#tables) {
-        const text = await table.read()
+        const text = await table.run()
         if (text === null) continue
         why = 'gone'
         const uid = uidIn(text, { localAddress, localPort, remoteAddress, remotePort })
@@ -58,27 +59,6 @@ export class PeerOwners {
       }
     }
     return { known: false, why }
-  }
-}
-
-/** A table whose reads are shared. */
-class SharedTable {
-  readonly #read: () => Promise<string>
-  #next: Promise<string | null> | null = null
-  #reading: Promise<unknown> = Promise.resolve()
-
-  constructor(read: () => Promise<string>) {
-    this.#read = read
-  }
-
-  /** Resolves to the table, read after this call began, or to null if it cannot be read. */
-  read(): Promise<string | null> {
-    this.#next ??= this.#reading.then(() => {
-      this.#next = null
-      return this.#read().catch(() => null)
-    })
-    this.#reading = this.#next
-    return this.#next
   }
 }
 
