@@ -3,6 +3,7 @@
 import { Area, Line, ReferenceLine } from 'recharts'
 import { SIGNAL_COLOR, SIGNAL_LABEL } from '../batches/group-signal-text.ts'
 import { durationText, formatCount, formatScore, percentText } from '../format/numbers.ts'
+import { capitalized } from '../format/text.ts'
 import type { ComponentData, ContributionData } from './components.prepare.ts'
 import { hueOf, outcomeColors } from './hue.ts'
 import type { MonitorData } from './monitor.prepare.ts'
@@ -402,10 +403,7 @@ export function MonitorPlot({
           : [
               { label, value: text(step.value), color: 'var(--data-1)' },
               ...(step.detail === null ? [] : [{ label: step.detail, value: '' }]),
-              {
-                label: countedUnit === 'groups' ? 'Groups' : 'Samples',
-                value: formatCount(step.n),
-              },
+              { label: capitalized(countedUnit), value: formatCount(step.n) },
             ]
       }
     >

@@ -13,6 +13,7 @@ import { ChartFrame } from '../charts/chart-frame.tsx'
 import { lazyPlot } from '../charts/lazy-plot.tsx'
 import { prepareMonitor } from '../charts/monitor.prepare.ts'
 import { formatCount, plural } from '../format/numbers.ts'
+import { capitalized } from '../format/text.ts'
 import { IncidentTable } from '../monitors/incident-table.tsx'
 import { MONITOR_LOOK, MonitorStateView } from '../monitors/monitor-state.tsx'
 import { readingText, thresholdText } from '../monitors/monitor-words.ts'
@@ -149,13 +150,7 @@ function MonitorChart({
           />
         }
         table={{
-          head: [
-            'Step',
-            'Value',
-            countedUnit === 'groups' ? 'Groups' : 'Samples',
-            'State',
-            'Detail',
-          ],
+          head: ['Step', 'Value', capitalized(countedUnit), 'State', 'Detail'],
           rows: points
             .toReversed()
             .map((point) => [

@@ -82,7 +82,7 @@ function drawLegend(p: Painter, { data, nowMs }: TimelineScene, fromX: number, y
   const causes = stragglerCauses(data)
   for (const cause of WAIT_CAUSES)
     if (causes.has(cause))
-      entry(`Straggler delay: ${CAUSE_WORDS[cause].label.toLowerCase()}`, 14, (at) =>
+      entry(`Straggler delay: ${CAUSE_WORDS[cause].word}`, 14, (at) =>
         p.boxes([at, y - 2, 14, 4], cause),
       )
 }

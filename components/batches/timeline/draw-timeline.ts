@@ -254,7 +254,7 @@ function drawDelay(
   right: number,
 ): void {
   if (row.cause === null || end < left || end > right) return
-  const text = `+${durationText(row.stragglerDelayMs)} ${CAUSE_WORDS[row.cause].label.toLowerCase()}`
+  const text = `+${durationText(row.stragglerDelayMs)} ${CAUSE_WORDS[row.cause].word}`
   const width = text.length * 5.8
   if (end + 10 + width < right) p.text(end + 10, y, text, { ink: 'ink-2' })
   else if (start - 8 - width > left) p.text(start - 8, y, text, { ink: 'ink-2', align: 'end' })

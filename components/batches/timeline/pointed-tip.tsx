@@ -1,5 +1,5 @@
 import { durationText, formatCount } from '../../format/numbers.ts'
-import { shortenMiddle } from '../../format/text.ts'
+import { capitalized, shortenMiddle } from '../../format/text.ts'
 import { INK_TOKENS } from './painter.ts'
 import type { TimelineRow } from './timeline.prepare.ts'
 import { MIN_STRAGGLER_DELAY_MS, WAIT_CAUSES } from './timeline.prepare.ts'
@@ -74,7 +74,7 @@ export function PointedTip({
           {WAIT_CAUSES.filter((cause) => row.waits[cause] >= 0.5).map((cause) => (
             <Line
               key={cause}
-              label={CAUSE_WORDS[cause].label}
+              label={capitalized(CAUSE_WORDS[cause].word)}
               value={durationText(row.waits[cause])}
               swatch={`var(${INK_TOKENS[cause]})`}
             />

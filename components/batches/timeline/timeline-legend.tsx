@@ -41,7 +41,7 @@ export function TimelineLegend({ data, running }: { data: TimelineData; running:
       {WAIT_CAUSES.filter((cause) => causes.has(cause)).map((cause) => (
         <Entry
           key={cause}
-          text={`Straggler delay: ${CAUSE_WORDS[cause].label.toLowerCase()}`}
+          text={`Straggler delay: ${CAUSE_WORDS[cause].word}`}
           title={`${CAUSE_WORDS[cause].about} A straggler is the last sample of a group whose tail is unusually long. The tail, from the end of the group’s median sample to the end of its last, exceeds the batch’s median tail by more than ${STRAGGLER_DEVIATIONS} median absolute deviations and is at least ${100 * MIN_STRAGGLER_SHARE} % of the batch’s time so far and ${MIN_STRAGGLER_DELAY_MS} ms. The last sample ends at least ${MIN_STRAGGLER_DELAY_MS} ms after the second-to-last.`}
           mark={
             <span className="inline-flex items-center">

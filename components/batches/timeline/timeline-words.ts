@@ -1,5 +1,5 @@
 import { durationText, formatCount, plural } from '../../format/numbers.ts'
-import { shortenMiddle } from '../../format/text.ts'
+import { capitalized, shortenMiddle } from '../../format/text.ts'
 import {
   MIN_STRAGGLER_DELAY_MS,
   type TimelineData,
@@ -9,24 +9,24 @@ import {
 } from './timeline.prepare.ts'
 import type { SampleMark } from './timeline-model.ts'
 
-export const CAUSE_WORDS: Readonly<Record<WaitCause, { label: string; about: string }>> = {
+export const CAUSE_WORDS: Readonly<Record<WaitCause, { word: string; about: string }>> = {
   queue: {
-    label: 'Queue',
+    word: 'queue',
     about:
       'Before its first dispatch, the sample waited in the queue, or at a worker for a free server. The two waits are recorded separately only for samples with several attempts or a failure.',
   },
-  router: { label: 'Router', about: 'The sample waited at a worker for a free server.' },
+  router: { word: 'router', about: 'The sample waited at a worker for a free server.' },
   service: {
-    label: 'Scoring',
+    word: 'scoring',
     about:
       'The sample waited for the response of the server, or for the rule, until its result was written.',
   },
-  retry: { label: 'Retry', about: 'A request failed and was retried after a backoff.' },
+  retry: { word: 'retry', about: 'A request failed and was retried after a backoff.' },
 }
 
 /** A wait with its cause: `scoring 3.20 s`. */
 export function waitText(cause: WaitCause, ms: number): string {
-  return `${CAUSE_WORDS[cause].label.toLowerCase()} ${durationText(ms)}`
+  return `${CAUSE_WORDS[cause].word} ${durationText(ms)}`
 }
 
 /**
@@ -49,7 +49,7 @@ export function causesText(waits: Readonly<Record<WaitCause, number>>): string {
 export function waitedOn(row: TimelineRow): string {
   if (row.cause === null || row.stragglerDelayMs < MIN_STRAGGLER_DELAY_MS) return '–'
   const by = row.cause === 'service' && row.last?.server ? ` at ${row.last.server}` : ''
-  return CAUSE_WORDS[row.cause].label + by
+  return capitalized(CAUSE_WORDS[row.cause].word) + by
 }
 
 /** A group as one line, which screen readers read out when a key selects the group. */
