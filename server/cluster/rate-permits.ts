@@ -82,7 +82,7 @@ export class RatePermits {
     const known = this.#limited.get(serverId)
     if (known) known.limits = limits
     else {
-      this.#startPolling()
+      if (!this.#closed) this.#pollTimer ??= setInterval(() => this.#wantAll(), POLL_MS).unref()
       this.#limited.set(serverId, {
         id: serverId,
         limits,
@@ -121,11 +121,8 @@ export class RatePermits {
     this.#limited.clear()
   }
 
-  #startPolling(): void {
-    if (this.#closed) return
-    this.#pollTimer ??= setInterval(() => {
-      for (const server of this.#limited.values()) this.#want(server)
-    }, POLL_MS).unref()
+  #wantAll(): void {
+    for (const server of this.#limited.values()) this.#want(server)
   }
 
   #stopPolling(): void {
