@@ -1,4 +1,7 @@
+import { Children } from 'react'
+import { renderToStaticMarkup } from 'react-dom/server'
 import { describe, expect, test } from 'vitest'
+import PageError from '../../app/(shell)/error.tsx'
 import { describeFailure, retryDelayMs } from './failure.ts'
 
 const refused = (data: object, message = 'said') => Object.assign(new Error(message), { data })
@@ -39,4 +42,12 @@ describe('failures', () => {
     const internal = refused({ reason: 'internal', httpStatus: 500 })
     expect([retryDelayMs(internal, 0), retryDelayMs(internal, 1)]).toEqual([400, null])
   })
+})
+
+test('a page that failed to render shows why', () => {
+  // The header needs the shell.
+  const [, message] = Children.toArray(
+    PageError({ error: new Error('no such step'), reset() {} }).props.children,
+  )
+  expect(renderToStaticMarkup(message)).toContain('no such step')
 })

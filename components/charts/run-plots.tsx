@@ -11,6 +11,7 @@ import type {
   FanData,
   FanStep,
   OutcomeData,
+  ShareStep,
   SharesData,
   SourceData,
   SourcesData,
@@ -203,21 +204,7 @@ export function FailuresPlot({
       valueTicks={data.failedTicks}
       onStep={onStep}
       axisWidth={48}
-      tip={(step) =>
-        step.failed !== null
-          ? [
-              { label: 'Failed', value: percentText(step.failed), color: 'var(--bad)' },
-              ...(step.failures === null
-                ? []
-                : [
-                    {
-                      label: 'Range over steps',
-                      value: step.failures.map(percentText).join(' to '),
-                    },
-                  ]),
-            ]
-          : null
-      }
+      tip={failuresTip}
     >
       {data.steps.some(({ failures }) => failures !== null) && (
         <StepBand dataKey="failures" color="var(--bad)" opacity={0.2} />
@@ -233,6 +220,16 @@ export function FailuresPlot({
       />
     </StepPlot>
   )
+}
+
+export function failuresTip({ failed, failures }: ShareStep): TipRow[] | null {
+  if (failed === null) return null
+  return [
+    { label: 'Failed', value: percentText(failed), color: 'var(--bad)' },
+    ...(failures === null
+      ? []
+      : [{ label: 'Range over steps', value: failures.map(percentText).join(' to ') }]),
+  ]
 }
 
 export function WaitsPlot({ data, log }: { data: WaitData; log: boolean }) {

@@ -239,7 +239,7 @@ const NO_SIGNAL_CLASSES = GROUP_SIGNALS.filter((signal) => signal !== 'varied') 
 >[]
 
 /** Shares at one step, 0 to 1. The share of a no-signal class is its share of the groups. */
-type ShareStep = StepRow & {
+export type ShareStep = StepRow & {
   /** Failed samples as a share of the scored and failed samples. */
   failed: number | null
   /** The lowest and the highest share of failed samples of any step in a bin. */

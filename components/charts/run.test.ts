@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { noSignals } from '../../server/contract/group-signal.ts'
 import type { RunStepDto } from '../../server/contract/runs.ts'
-import { justBelow } from '../format/numbers.ts'
+import { justBelow, percentText } from '../format/numbers.ts'
 import { heatAt, prepareHeat } from './heat.prepare.ts'
 import { meanInterval } from './mean-interval.ts'
 import {
@@ -13,6 +13,7 @@ import {
   prepareWaits,
   smoothed,
 } from './run.prepare.ts'
+import { failuresTip } from './run-plots.tsx'
 import {
   placeSteps,
   type StepRow,
@@ -252,6 +253,14 @@ describe('shares over steps', () => {
       label: '100 %',
     })
   })
+})
+
+test('the tooltip of failed samples says also that none failed', () => {
+  const { steps } = prepareShares([step(1, { scored: 8, failed: 0 }), step(2, { failed: 2 })])
+  expect(steps.map((each) => failuresTip(each)?.map(({ value }) => value))).toEqual([
+    [percentText(0)],
+    [percentText(0.2)],
+  ])
 })
 
 describe('reward waits', () => {

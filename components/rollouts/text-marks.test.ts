@@ -1,4 +1,7 @@
+import { createElement } from 'react'
+import { renderToStaticMarkup } from 'react-dom/server'
 import { expect, test } from 'vitest'
+import { MarkedText } from './marked-text.tsx'
 import {
   answerMark,
   evidenceMarks,
@@ -76,4 +79,10 @@ test('marks are cut at a range, and the answer is drawn over other marks', () =>
     [8, 10, undefined],
   ])
   expect(markedRuns(0, [])).toEqual([])
+})
+
+test('invisible characters are shown inside and outside of marks', () => {
+  const marks = [{ start: 2, end: 5, kind: 'search' as const }]
+  const html = renderToStaticMarkup(createElement(MarkedText, { text: 'a\u200Bb\u200Bc', marks }))
+  expect(html.match(/class="rollout-char"/g)).toHaveLength(2)
 })

@@ -173,6 +173,7 @@ describe('batches.next', () => {
     expect(seen.flatMap((g) => g.samples.map((s) => s.index)).sort((a, b) => a - b)).toEqual(
       Array.from({ length: 240 }, (_, i) => i),
     )
+    expect((await next(batchId, null, 16)).delivered).toBe(16)
     const atEnd = await next(batchId, cursor)
     expect(atEnd).toEqual({
       groups: [],

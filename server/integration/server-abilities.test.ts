@@ -267,6 +267,17 @@ describe('sleep', () => {
     })
   })
 
+  it.each(['unreachable', 'dead', 'quarantined'])(
+    'is found by a probe of a server in the state %s',
+    async (state) => {
+      const rm = await simulated()
+      await register('rm', rm)
+      await fetch(`${rm.url}/sleep?level=1`, { method: 'POST' })
+      await db.adhoc('update server set state = $1', [state])
+      expect(await manager.probe({ name: 'rm' })).toMatchObject({ state: 'sleeping' })
+    },
+  )
+
   it('at level 2 is refused for a server that sleeps at level 1', async () => {
     await register('rm', await simulated())
     expect(await manager.sleep({ name: 'rm' }, 1)).toMatchObject({ state: 'sleeping' })

@@ -6,7 +6,14 @@ import { plotStep } from './plot-keys.ts'
 import { layoutPlot } from './plot-layout.ts'
 import { svgPainter } from './svg-painter.ts'
 import { answer, model, prepare, rowsOf, type Times } from './testing/answers.ts'
-import { clampWindow, idleStretches, panWindow, timeScale, zoomWindow } from './time-scale.ts'
+import {
+  clampWindow,
+  idleStretches,
+  panWindow,
+  type TimeWindow,
+  timeScale,
+  zoomWindow,
+} from './time-scale.ts'
 import { rowsBetween } from './timeline.prepare.ts'
 import { mergeTimeline } from './timeline-model.ts'
 import { timelineView } from './timeline-url.ts'
@@ -175,13 +182,13 @@ describe('plot keys', () => {
 
 describe('exported image', () => {
   const inks = Object.fromEntries(Object.keys(INK_TOKENS).map((ink) => [ink, '#123456'])) as Inks
-  const draw = (groups: Times[], uid = 'q') => {
+  const draw = (groups: Times[], uid = 'q', window: TimeWindow | null = null) => {
     const response = answer(groups, { failed: { index: [0], reason: ['timeout'] } })
     response.groups.uid = response.groups.uid.map((_, i) => `${uid}${i}`)
     const data = prepare(mergeTimeline(null, response))
     const scale = timeScale(data.spanMs, [])
     const words = { title: 'A <title> & more', lines: ['n = 2'] }
-    const picture = pictureScene({ data, scale, window: null, nowMs: null, inOrder: true }, words)
+    const picture = pictureScene({ data, scale, window, nowMs: null, inOrder: true }, words)
     const painter = svgPainter(picture.width, picture.height, inks, {
       ...{ title: words.title, description: words.lines.join(' ') },
     })
@@ -196,6 +203,11 @@ describe('exported image', () => {
     // One sample failed. The markers of the other samples form one path.
     const marks = many.svg.split('\n').find((line) => line.includes('fill-opacity="0.75"'))
     expect(marks?.match(/M/g)).toHaveLength(1_999)
+  })
+  test('has more precise times if it is zoomed', () => {
+    const groups: Times[] = [[[0, 60_000]], [[0, 50_000]]]
+    expect(draw(groups).svg).toMatch(/>20\ss</)
+    expect(draw(groups, 'q', { fromMs: 20_000, toMs: 21_000 }).svg).toMatch(/>20\.5\ss</)
   })
   test('escapes texts and replaces characters that XML cannot hold', () => {
     const { svg } = draw([[[0, 10]], [[0, 30]]], 'a<b>&"\u0000\ud800')

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, expect, it } from 'vitest'
-import { EXIT } from '../exit-codes.ts'
+import { CliError, EXIT } from '../exit-codes.ts'
 import { ServiceClient } from '../service-client.ts'
 import { download, downloadParquet } from './download.ts'
 import { type ExportTarget, StreamTarget } from './targets.ts'
@@ -169,6 +169,20 @@ it('an export fails when the service stays unreachable', async () => {
     },
   )
   await expect(wanted).rejects.toMatchObject({ exitCode: EXIT.unreachable })
+})
+
+it('an export ends at once when its file cannot be written', async () => {
+  const { client, requests } = await serving(
+    (_, res) => void res.writeHead(200, { 'x-rewardops-rows': 1 }).end(row(0)),
+  )
+  class Full extends Memory {
+    override write = () =>
+      Promise.reject(new CliError(EXIT.badInput, 'samples.jsonl cannot be written'))
+  }
+  const query = { format: 'jsonl' as const, filter: new URLSearchParams({ batch: 'b1' }) }
+  const wanted = download(client, query, new Full(), { ...quiet, retryForMs: 5_000 })
+  await expect(wanted).rejects.toMatchObject({ exitCode: EXIT.badInput })
+  expect(requests).toHaveLength(1)
 })
 
 it('a refused export is not retried', async () => {

@@ -138,6 +138,7 @@ describe('location of the answer', () => {
     ['The final answer is 7. Then \\boxed{8}', '8'],
     ['Answer: 12 apples, of 15', '12'],
     ['the answer $x$ is $5$', '5'],
+    ['The answer: $5$ (not $6$).', '5'],
     ['We get $3$, then $4$', '4'],
     ['We get $3$ and 5 of them', '5'],
     ['it costs $1,000.50 a day', '1000.50'],

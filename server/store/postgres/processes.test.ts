@@ -1,5 +1,9 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { expect, it } from 'vitest'
+import { startEmbeddedPostgres } from './embedded.ts'
 import { markOf } from './processes.ts'
 
 it.skipIf(process.platform !== 'linux')(
@@ -24,3 +28,27 @@ it.skipIf(process.platform !== 'linux')(
     expect(JSON.parse(seen)).toEqual([true, false, 'EMFILE', 'EMFILE', true, false])
   },
 )
+
+it('a start waits longer for the service that it replaces than that one drains', async () => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'owned-'))
+  const owner = spawn('sleep', ['60'])
+  try {
+    writeFileSync(join(dataDir, 'postgres.owner'), JSON.stringify(markOf(owner.pid!)))
+    const cancelled = new AbortController()
+    const said: { owner: number; waitMs: number }[] = []
+    const warn = (fields: (typeof said)[number]) => {
+      said.push(fields)
+      cancelled.abort()
+    }
+    const { signal } = cancelled
+    await expect(startEmbeddedPostgres({ dataDir, log: { warn } as never, signal })).rejects.toBe(
+      signal.reason,
+    )
+    expect(said).toEqual([{ owner: owner.pid, waitMs: expect.any(Number) }])
+    // A service drains for at most 8 s.
+    expect(said[0]?.waitMs).toBeGreaterThan(8_000)
+  } finally {
+    owner.kill()
+    rmSync(dataDir, { recursive: true })
+  }
+})
