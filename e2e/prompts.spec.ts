@@ -8,11 +8,11 @@ let lastBatch: string
 
 const RUN = 'prompts'
 const PAGE = `/runs/${RUN}/prompts`
-/** Number of correct samples out of 8, by prompt and step. */
+/** Number of correct samples out of 8, by prompt and step. The last group of `mixed` has 24 samples. */
 const PASSES = {
   forgotten: [8, 8, 8, 8, 0, 0],
   solved: [2, 4, 6, 8, 8, 8],
-  mixed: [4, 4, 4, 4, 4, 4],
+  mixed: [4, 4, 4, 4, 4, 12],
 }
 
 test.beforeAll(async ({ sharedService }) => {
@@ -20,7 +20,7 @@ test.beforeAll(async ({ sharedService }) => {
   const { api } = service
   for (const step of [1, 2, 3, 4, 5, 6]) {
     const groups = Object.entries(PASSES).flatMap(([name, passes]) =>
-      Array.from({ length: 8 }, (_, i) => ({
+      Array.from({ length: name === 'mixed' && step === 6 ? 24 : 8 }, (_, i) => ({
         uid: `${step}/${name}`,
         ...(name === 'forgotten' && { promptId: 'question-7' }),
         dataSource: name === 'mixed' ? 'grade/school' : 'openai/gsm8k',
@@ -73,6 +73,7 @@ test('a run leads to its prompts, and a prompt to its responses', async ({ page 
   await expect(responses.first()).toContainText('Best')
   await expect(responses.nth(1)).toContainText('Worst')
   await expect(responses.nth(1)).toContainText('different')
+  await expect(page.getByRole('button', { name: 'Show all 24 responses' })).toBeVisible()
   await expect(page.getByRole('link', { name: 'Compare best and worst' })).toBeVisible()
   await expectAccessible(page)
   await page.getByRole('button', { name: 'Compare step 2 responses', exact: true }).click()

@@ -79,6 +79,18 @@ test('the runs are sorted, filtered, grouped and configured', async ({ page }) =
   await expect(page.getByRole('status').filter({ hasText: /^1 of \d+$/ })).toBeVisible()
   await page.getByRole('button', { name: 'Remove filter optimizer.lr > 2e-6' }).click()
 
+  const status = page.getByRole('group', { name: 'Status' })
+  await status.getByRole('button', { name: 'Stalled' }).click()
+  await expect(row('learner')).toHaveCount(0)
+  await status.getByRole('button', { name: 'All', exact: true }).click()
+  await expect(row('learner')).toBeVisible()
+  const named = page.getByLabel('Run name')
+  await named.fill('other')
+  await expect(row('learner')).toHaveCount(0)
+  await page.getByRole('button', { name: 'Clear filters' }).click()
+  await expect(named).toHaveValue('')
+  await expect(row('learner')).toBeVisible()
+
   const sorted = page.getByRole('columnheader', { name: 'optimizer.lr' })
   await sorted.getByRole('button').click()
   await expect(sorted).toHaveAttribute('aria-sort', 'descending')

@@ -223,6 +223,11 @@ test('one user searches and saves a view; another opens it, annotates, exports a
   const made = (await outcome.getByRole('link').innerText()).trim()
   const summary = await service.api.batches.wait.query({ batchId: made, waitMs: 60_000 })
   expect(summary).toMatchObject({ rescoredFrom: batch, status: 'completed' })
+  // Another reward makes another batch.
+  await choose(rescore.getByLabel('Reward', { exact: true }), 'math_verify')
+  await expect(outcome).toHaveCount(0)
+  await rescore.getByRole('button', { name: 'Rescore' }).click()
+  await expect(outcome.getByRole('link')).not.toHaveText(made)
   theirErrors.expectNone()
   await stranger.close()
 })

@@ -93,6 +93,15 @@ test('shows errors of a registration at their fields, saves anyway on request, a
   await act(page, 'loading', /Remove/)
   await page.getByRole('button', { name: 'Remove server' }).click()
   await expect(loading).toHaveCount(0)
+
+  // The pool has one server left. Its chosen policy can be reset.
+  const policy = page.getByLabel(`Balancing policy of ${rm.model}`)
+  await expect(policy).toHaveCount(0)
+  await service.api.pools.update.mutate({ model: rm.model, policy: 'least_connections' })
+  await page.reload()
+  await expect(policy).toHaveText('Least connections')
+  await choose(policy, 'Least work (default)')
+  await expect(policy).toHaveCount(0)
   errors.expectNone()
 })
 

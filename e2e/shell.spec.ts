@@ -288,6 +288,11 @@ test.describe('with a batch', () => {
     await page.goto(service.url)
     await expect(page.getByLabel('Service figures')).toContainText(/\/\d+\s+servers ready/)
     await expect(page.getByRole('heading', { name: 'Workers' })).toBeVisible()
+    // A page can be enlarged on a phone.
+    await expect(page.locator('meta[name="viewport"]')).toHaveAttribute(
+      'content',
+      'width=device-width, initial-scale=1',
+    )
     await context.close()
   })
 

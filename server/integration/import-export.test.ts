@@ -191,7 +191,8 @@ describe('rows are exported as they were imported', () => {
     expect(first).toMatchObject({
       ...{ run: 'columnar', step: 0, split: 'val', index: 0, dataSource: 'openai/gsm8k' },
       ...{ score: 0, substituted: false, attempts: 0, submittedAt: expect.any(Date) },
-      rewardExtraInfo: '{"acc":0,"odd":""}',
+      // Other programs read chat messages with a JSON parser.
+      ...{ prompt: JSON.stringify(rows[0]?.prompt), rewardExtraInfo: '{"acc":0,"odd":""}' },
     })
     await done('import', out, '--run', 'columnar-again')
     const again = at('again.jsonl')

@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openRollouts } from '../../packages/cli/rollouts/read-rollouts.ts'
+import { createRewardOpsClient } from '../../packages/client-typescript/src/index.ts'
 import { startSimulatedServers } from '../../testkit/processes/simulated-rm.ts'
 import { sample } from '../../testkit/service/rollouts.ts'
 import type { Service } from '../../testkit/service/service.ts'
@@ -210,6 +211,8 @@ describe('a trajectory', () => {
         ...{ batchId, limit: 500, tokenScores: true },
       })
       expect(index).toEqual([0, 1])
+      const client = createRewardOpsClient({ url: service.url })
+      expect((await client.results(batchId, { tokenScores: true })).rewards).toEqual(rewards)
       const points = [...text.response]
       const [own] = rewards[0]?.tokens ?? []
       const texts = own?.starts?.map((start, i) => points.slice(start, own.ends?.[i]).join(''))

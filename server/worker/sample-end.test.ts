@@ -41,6 +41,14 @@ test('attempts are 1 plus the retries, however many calls the reward makes', () 
   expect(attemptsOf([attempt({ outcome: 'fault' }), retry, hedge, recalled])).toBe(2)
 })
 
+test('a dispatch that another clock dates before the acceptance has no queue time', () => {
+  const outcome: RewardOutcome = { ok: true, score: 1, extra: null, attempts: null }
+  expect(sampleEndOf(outcome, reward, { ...times, dispatchedAtMs: 990 })).toMatchObject({
+    queueMs: 0,
+    dispatchedAtMs: 1_000,
+  })
+})
+
 test('calls that were recalled are in the log, and are not retries', () => {
   const cut = attempt({ outcome: 'client', reason: 'cancelled', status: null })
   const earlier = recalledCalls(failed([attempt({ outcome: 'fault', reason: 'transport' }), cut]))
