@@ -23,7 +23,7 @@ const SERVICES = [
   'server/rewards/functions/*.test.ts',
   'server/router/scenarios/*.test.ts',
   'server/store/postgres/*.test.ts',
-  'server/{cluster,worker,model-servers}/*.test.ts',
+  'server/{cluster,worker,model-servers,sandbox}/*.test.ts',
   'packages/{cli,client-*}/**/*.test.ts',
   'testkit/chaos/*.test.ts',
   'examples/**/*.test.ts',
