@@ -105,7 +105,7 @@ test('charts show pass rates by step, and a click on the heat map opens a prompt
   const box = (await heat.locator('canvas').boundingBox())!
   await heat.locator('canvas').click({ position: { x: box.width / 2, y: box.height - 10 } })
   await page.waitForURL(`**${PAGE}/*`)
-  await expect(page.getByText('4 of 8 passed')).toBeVisible()
+  await expect(page.getByText('12 of 24 passed')).toBeVisible()
   errors.expectNone()
 })
 
