@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { request } from 'undici'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { itInFullRun } from '../testkit/service/full-run.ts'
+import { environment } from '../testkit/service/service.ts'
 import { generateRollouts } from './generator/generate.ts'
 import { RIGHT_ANSWERS } from './generator/questions.ts'
 import { RIGHT } from './generator/responses.ts'
@@ -32,9 +33,8 @@ function demo(
   args: string[],
   onSaid?: (said: string, kill: (signal: NodeJS.Signals) => void) => void,
 ): Promise<DemoRun> {
-  const { DATABASE_URL, REWARDOPS_API_KEYS, HOST, PORT, INIT_CWD, ...env } = process.env
   const child = spawn(process.execPath, ['examples/demo.ts', ...args], {
-    env: { ...env, REWARDOPS_DATA_DIR: join(folder, 'data') } as NodeJS.ProcessEnv,
+    env: environment({ REWARDOPS_DATA_DIR: join(folder, 'data') }),
   })
   let said = ''
   for (const stream of [child.stdout, child.stderr]) {

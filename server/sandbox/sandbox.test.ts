@@ -8,6 +8,7 @@ import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { childrenOf } from '../../testkit/chaos/processes.ts'
 import { inFullRun } from '../../testkit/service/full-run.ts'
+import { environment } from '../../testkit/service/service.ts'
 import { RunCodeRequest, type RunTestsRequest } from '../contract/sandbox.ts'
 import { sandboxServer } from './http.ts'
 import { PythonRuns, RunLostError, sandboxUser } from './python-runs.ts'
@@ -377,7 +378,7 @@ describe.skipIf(!python.ok)('the service', () => {
 
   test('reports once why a local sandbox cannot run programs, and leaves no files', async () => {
     const warn = vi.fn()
-    const env = { ...process.env, REWARDOPS_SANDBOX_PYTHON: '/no/python' }
+    const env = environment({ REWARDOPS_SANDBOX_PYTHON: '/no/python' })
     const sandbox = new SandboxProcess(env, { warn, error: warn } as never)
     expect(await sandbox.ready()).toMatchObject({
       ok: false,
