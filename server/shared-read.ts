@@ -13,13 +13,12 @@ export class SharedRead<T = void> {
 
   /** @throws the error of the read */
   run(): Promise<T> {
-    if (this.#current === null) return this.#start()
-    this.#next ??= this.#current
+    // Even an idle read starts asynchronously, so that calls made in one loop share it.
+    this.#next ??= (this.#current ?? Promise.resolve())
       .catch(() => {})
       .then(() => {
         this.#next = null
-        // Another caller may have begun a read since the last one ended.
-        return this.#current ?? this.#start()
+        return this.#start()
       })
     return this.#next
   }
